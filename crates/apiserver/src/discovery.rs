@@ -20,7 +20,7 @@ use legacy::{group_list, paths};
 
 use crate::kinds::{Kind, ServedSubresource};
 
-/// Returns the ETag of a document without quotes: 128 upper-case hexadecimal digits.
+/// Returns the ETag of a document, without quotes. It has 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }

@@ -25,11 +25,11 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// The number of times that each rule has fired, by the number in its [`RuleId`].
+    /// The number of times that each rule has fired. The key is the number in its [`RuleId`].
     hits: Vec<u64>,
 }
 
-/// Identifies a rule that was added to a server.
+/// The identity of a rule that was added to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 

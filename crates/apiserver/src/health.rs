@@ -27,8 +27,8 @@ enum CheckKind {
     Controllers,
 }
 
-/// The name of each check, its endpoint if it belongs to only one, and its condition. Post-start hooks that complete
-/// before the server listens pass once the server responds.
+/// The name of each check, its endpoint if it belongs to only one, and its condition. The checks of post-start hooks
+/// pass as soon as the server responds, if these hooks complete before the server listens.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),

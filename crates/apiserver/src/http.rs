@@ -1,4 +1,4 @@
-//! The HTTP layer: turns the head and the body of a request into a response.
+//! The HTTP layer. It creates a response from the head and the body of a request.
 //!
 //! [`respond`] applies the checks in kube-apiserver's order, because the client gets the first failure. This order is: path, `timeout=`,
 //! authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding. After these
@@ -69,7 +69,7 @@ pub(crate) struct Call {
     view: Option<View>,
     /// Warnings for the client. They are sent regardless of the outcome.
     pub(crate) warnings: Vec<String>,
-    /// The size of the stored object that the request writes, in bytes. Zero if there is none.
+    /// The size of the stored object that the request writes, in bytes. Zero if there is no stored object.
     weight: usize,
     /// The cost of the kind's schema. The unit is the time to process one byte of a body.
     schema_weight: usize,
@@ -106,7 +106,7 @@ impl Call {
         (call, incoming)
     }
 
-    /// Returns a header as text, or an empty text.
+    /// Returns a header as text. Returns an empty text if the header is absent or is not valid text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -202,9 +202,9 @@ pub(crate) async fn respond(
 
 /// The state of a request that is needed after the response has begun.
 struct Ongoing {
-    /// Writes the audit record. The caller must set whether the response was in time.
+    /// The guard that writes the audit record. The caller must set whether the response was in time.
     audited: AuditGuard,
-    /// Runs on the upgraded connection.
+    /// The socket to run on the upgraded connection.
     socket: Option<Socket>,
     /// The end of a watch. The response body sends the watch.
     ends: Option<Instant>,

@@ -69,7 +69,7 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// The part of a forwarded response to which the timeout applies.
+/// The scope of the timeout of a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     /// The whole response.
@@ -132,7 +132,7 @@ impl Live {
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs, or decides to forward it.
+    /// Loads the objects that a request needs. Returns whether the request must be forwarded.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
@@ -149,7 +149,7 @@ impl Live {
         }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            // A GET through a proxy can have any effect.
+            // A GET through a proxy is not forwarded, because it can have any effect.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
                 Ok(Route::Upstream(timeout_scope(&path, uri)))
@@ -307,7 +307,7 @@ fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// Returns the resourceVersion of an object, or 0 if it is not a number.
+/// Returns the resourceVersion of an object. Returns 0 if it is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }

@@ -40,7 +40,7 @@ struct Arguments {
     /// runs. Can be repeated.
     #[arg(long, value_name = "PATH")]
     crd: Vec<PathBuf>,
-    /// Start with the objects of this file, if it exists, and write all objects to it at exit.
+    /// Start with the objects of this file, if it exists. Write all objects to this file at exit.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// The controllers to run, separated by commas. Default: all.

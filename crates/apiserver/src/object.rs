@@ -19,7 +19,7 @@ pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar for comparison by field selectors. An absent value is empty.
+/// Formats a scalar for comparison by field selectors. The text of an absent value is empty.
 pub(crate) fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),

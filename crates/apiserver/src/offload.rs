@@ -89,7 +89,7 @@ enum Execution {
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
-    /// Whether the future waits for a permit.
+    /// Whether the future is in the queue for permits.
     is_queued: bool,
 }
 

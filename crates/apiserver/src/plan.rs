@@ -1,4 +1,4 @@
-//! Plans. A plan runs a controller against a live cluster and reports the changes of the controller without making them.
+//! Plans. A plan runs a controller against a live cluster and reports the changes of the controller, but does not make them.
 
 mod diff;
 mod show;

@@ -1,7 +1,7 @@
 //! The API verbs, which are the same for every kind.
 //!
-//! No function that writes one object awaits. It reads the store, computes the new object, and commits it only if its
-//! inputs have not changed. The HTTP layer and the background tasks call the same functions.
+//! Functions that write one object do not await. Such a function reads the store, computes the new object, and commits
+//! it only if its inputs have not changed. The HTTP layer and the background tasks call the same functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -121,7 +121,7 @@ impl Registry {
         }
     }
 
-    /// Returns the kinds that are served now. The returned set does not change.
+    /// Returns the current set of served kinds. The returned set does not change later.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

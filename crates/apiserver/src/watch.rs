@@ -94,7 +94,7 @@ pub(crate) struct Watcher {
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch started.
     start_revision: u64,
-    /// The end of the stream. It is set if the stream ends directly after the frames that were returned last.
+    /// The end of the stream. It is set if the stream must end directly after the frames that were returned last.
     queued_end: Option<Option<Cut>>,
 }
 
@@ -429,7 +429,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // An object that takes long to match is not matched here, but on another thread.
+            // An object that takes long to match is not matched in this loop, but later on another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -554,7 +554,7 @@ impl Watcher {
     }
 }
 
-/// Returns the objects in a stale view, the revision of the view, and a feed of the later changes.
+/// Returns the initial objects in a stale view, the revision of the view, and a feed of the later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

@@ -1,4 +1,4 @@
-//! Aggregated discovery: all groups, versions and resources in one document.
+//! Aggregated discovery. A single document has all groups, versions and resources.
 
 use pintle_json::{Json, json};
 use pintle_meta::Scope;

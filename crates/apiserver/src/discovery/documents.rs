@@ -20,8 +20,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. A document is created on request. This happens on a blocking thread, because it takes long. At most one
-/// OpenAPI document and one discovery document are created at a time.
+/// The documents of a server. A document is created on request. This happens on a thread for blocking work, because it takes long. At most
+/// one OpenAPI document and one discovery document are created at a time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
@@ -139,7 +139,7 @@ impl Documents {
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Only the tag is cached, because most clients request few of the documents.
+                // Only the ETag is cached, because most clients request only few of the documents.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });

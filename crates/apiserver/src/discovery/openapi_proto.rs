@@ -127,7 +127,7 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// A value that is nested more deeply is written on one line, because its indentation would otherwise be longer than its content.
+/// The nesting depth above which a value is written on one line. On separate lines, the indentation would be longer than the content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

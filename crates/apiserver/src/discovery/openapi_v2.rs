@@ -9,7 +9,7 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The two large members of the document.
+/// The type of an entry in the two large members of the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
@@ -112,7 +112,7 @@ fn media_types(body: &Json) -> Vec<Json> {
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a body, or null if it has none. The schema is the same for each media type.
+/// Returns the schema of a body. Returns null if the body has no schema. The schema is the same for each media type.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
@@ -143,7 +143,7 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, also removes its
-/// type and its nested schemas. With them, clients of version 2 would reject valid objects.
+/// type and its nested schemas. Otherwise, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

@@ -274,7 +274,8 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a kind has no separate routes. Custom resources have none, because a catch-all route serves them.
+/// Returns whether a kind has no separate routes. Custom resources have no separate routes, because a catch-all route
+/// serves them.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }

@@ -52,7 +52,7 @@ pub enum Fault {
     /// - A read gets the older state at the time of the read, with the rules of [`Stale`](Self::Stale). A read of a later revision waits
     ///   for a while, as in kube-apiserver.
     /// - The initial events of a watch come from the older state. A watch without `resourceVersion` asks for the newest state, so its
-    ///   initial events come from that. Each event is sent once the lagging state has reached it.
+    ///   initial events come from the newest state. Each later event is sent once the lagging state has reached it.
     /// - The lag of a watch ends with the watch, at the rule's [`until`](Rule::until), or when the rule is
     ///   [removed](super::Faults::remove), whichever comes first.
     /// - The server closes a watch, like the watch of a slow client, if it lags by more changes than
@@ -109,7 +109,7 @@ impl Answer {
     }
 }
 
-/// A fault, the requests that it applies to, and how often it fires.
+/// A fault, the requests that it applies to, and the number of times that it fires.
 ///
 /// A rule applies to all requests unless fields such as [`verb`](Self::verb) or [`group`](Self::group) narrow it. A request must match all
 /// fields that are set.

@@ -148,7 +148,7 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Returns the reason if a custom resource does not fit its schema, and `None` if it fits. Objects of another kind are not checked.
+/// Returns the reason if a custom resource does not fit its schema. Returns `None` if it fits. Objects of another kind are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
@@ -228,7 +228,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Returns the applied configuration of a server-side apply. Returns null for other patch types.
+    /// Returns the applied configuration of a server-side apply. Returns null for all other patch types.
     pub(crate) fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),

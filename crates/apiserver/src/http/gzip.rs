@@ -13,8 +13,8 @@ use super::Call;
 /// The maximum size of a response that is not compressed, in bytes.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of processing a segment of a list, for offloading. Segments of ordinary size cost nothing. A longer segment contains a
-/// large object.
+/// Returns the cost of processing a segment of a list. The cost decides about offloading. It is 0 for segments of ordinary size. A longer
+/// segment contains a large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }

@@ -31,7 +31,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     })
 }
 
-/// Formats the results of all checks. The text is only `ok` if all checks pass and `verbose` is not set.
+/// Formats the results of all checks. If all checks pass and `verbose` is not set, the text is `ok`.
 fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
     let (mut text, mut healthy) = (String::new(), true);

@@ -74,7 +74,7 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. The body begins with its length, so this method encodes each object to get its size. If an encoding does
+    /// Creates a protobuf body. The body begins with its length, so this method encodes each object to get its size. If the encoding does
     /// not fit into the cache, the object is encoded again when it is sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =

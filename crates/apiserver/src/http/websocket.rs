@@ -1,6 +1,6 @@
 //! Watches over WebSocket. Each frame of the watch is one message. Protobuf messages have no length prefix.
 //!
-//! The handshake matches kube-apiserver's, including the checks of `Origin` and subprotocols.
+//! The handshake is the same as in kube-apiserver, including the checks of `Origin` and subprotocols.
 
 use std::time::Duration;
 

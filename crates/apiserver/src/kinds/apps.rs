@@ -27,7 +27,7 @@ use crate::validate::{FieldError, FieldErrors};
 /// The path of the pod template.
 const TEMPLATE: &str = "/spec/template";
 
-/// Sets the defaults of the pod template. Returns the spec.
+/// Sets the defaults of the pod template. Returns the spec of the workload.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = object.member("spec")?;
     if let Some(template) = spec.get_mut("template") {
@@ -36,7 +36,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload with a structured selector. `kind` is its name in messages. A DaemonSet has weaker rules.
+/// Validates a workload with a structured selector. `kind` is the name of the kind in messages. Weaker rules apply to a
+/// DaemonSet.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());

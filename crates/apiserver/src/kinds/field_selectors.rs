@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kinds;
 
-    /// Checks the result of a selector for a pod-like object, or its error.
+    /// Checks the result or the error of a selector for an object that has the fields of a pod.
     #[track_caller]
     fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
         let kinds = Kinds::builtin();

@@ -90,7 +90,7 @@ impl Kinds {
 
     /// Returns all versions of the kind with this store. Considers only versions in the group of the store.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // Stores of custom resources have a prefix before the plural.
+        // The store name of a custom resource has a prefix before the plural.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
@@ -127,7 +127,8 @@ impl Kinds {
         self.group(group)?.routing
     }
 
-    /// Returns whether the version is built in. Custom resources of such a version are not served, because its paths are taken.
+    /// Returns whether the version is built in. Custom resources of a built-in version are not served, because the built-in kinds have its
+    /// paths.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
@@ -265,7 +266,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     impl Kinds {
-        /// Returns the groups that differ from `old`, and the number of nodes that are not shared with `old`.
+        /// Returns the groups that differ from `old`, and the number of tree nodes that are not shared with `old`.
         pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {

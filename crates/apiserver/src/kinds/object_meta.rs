@@ -248,7 +248,7 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Reports finalizers that exclude each other.
+/// Reports finalizers that must not occur together.
 fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {

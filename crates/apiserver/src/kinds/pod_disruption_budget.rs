@@ -89,7 +89,7 @@ pub(super) enum Disruption {
     NoBudget,
     /// The pod is not ready, and the budget allows its eviction without using a disruption.
     Exempt,
-    /// This task step uses one disruption of the budget.
+    /// The eviction uses one disruption of the budget. This step of a task records it.
     Charged(PostStep),
 }
 

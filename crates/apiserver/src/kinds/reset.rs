@@ -1,4 +1,4 @@
-//! The fields that a write cannot change and that no field manager owns through it.
+//! The fields that a write through a subresource cannot change. A field manager cannot own these fields through the subresource.
 
 use crate::request::Subresource;
 

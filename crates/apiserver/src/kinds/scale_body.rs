@@ -1,4 +1,4 @@
-//! The strategy of the kind Scale of `autoscaling/v1`, which only defines its table.
+//! The strategy of the kind Scale. It only defines the table of the kind.
 
 use jiff::Timestamp;
 use pintle_json::Json;

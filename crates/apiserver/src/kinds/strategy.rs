@@ -112,7 +112,7 @@ pub(crate) trait Strategy: Send + Sync {
         MetadataChecks::Update
     }
 
-    /// Returns whether a create validates the metadata only if everything else is valid.
+    /// Returns whether a create validates the metadata only if all other fields are valid.
     fn checks_metadata_last(&self) -> bool {
         false
     }

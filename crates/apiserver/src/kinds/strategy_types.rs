@@ -13,7 +13,7 @@ pub(crate) enum Form {
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need no conversion. The store records under this number that an object needs no conversion.
+    /// Some objects need no conversion. The store uses this number to record that an object needs no conversion.
     Checked(u64),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Stream {
 /// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// The connection to the backend failed with this error.
+    /// The error of a connection to the backend that failed.
     Unreachable(String),
 }
 

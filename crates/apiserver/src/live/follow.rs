@@ -118,7 +118,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` has no line end, because complete lines have been removed from it.
+            // The bytes in `rest` contain no line end, because complete lines have been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

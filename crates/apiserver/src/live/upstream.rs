@@ -149,7 +149,7 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", &message)
     }
 
-    /// Takes the status from an `ERROR` event of a watch.
+    /// Creates the error from the status in an `ERROR` event of a watch.
     pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }

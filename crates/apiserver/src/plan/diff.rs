@@ -15,14 +15,15 @@ const IGNORED: [&str; 6] = [
 ];
 /// Fields that are set while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify the items of a list. The first member is used that all items have with unique values.
+/// The members that can identify the items of a list. The first of them is used that exists in all items and has a different value in each
+/// item.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. The values of a Secret's data are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
     /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key
-    /// if all items of the list have this member with unique values. Otherwise, it is identified by its index.
+    /// if all items of the list have this member and its values are unique. Otherwise, the item is identified by its index.
     pub path: String,
     /// The current value, or `None` if the field is absent.
     pub old: Option<Json>,
@@ -30,7 +31,8 @@ pub struct PlannedField {
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ. They are sorted by the segments of their paths. `Null` means that there is no object.
+/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. `Null` means that there is no
+/// object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(

@@ -17,7 +17,7 @@ pub enum PlanAction {
     Update,
     /// Deletes the object.
     Delete,
-    /// Deletes the object and creates another one with the same name.
+    /// Deletes the object and creates another object with the same name.
     Replace,
 }
 
@@ -34,8 +34,8 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, these are all of its fields. For a deletion, there are none, unless finalizers still
-    /// keep the object and its fields change.
+    /// The fields that would change. For a new object, these are all of its fields. For a deletion, the list is empty, except for changed
+    /// fields of an object that finalizers still keep.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay the removal of a deleted object.
     pub waits_for: Vec<String>,
@@ -101,7 +101,7 @@ impl PlannedChange {
         // If the definition of a custom resource was deleted, the change shows the plural name instead of the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marks the object for deletion has no version.
+        // A write that only marks the object for deletion does not set a version.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {

@@ -1,4 +1,4 @@
-//! Admission: the chain of plugins that may change or reject a request.
+//! The chain of admission plugins, which may change or reject a request.
 //!
 //! Each [`Plugin`] is called twice. The first call can change the object, and the second call validates the result.
 //! Plugins are called for every create, update and delete, including writes of controllers and each object of a
@@ -60,7 +60,7 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs both phases of admission. This is for requests that have no other phases between them.
+    /// Runs both phases of admission. This is for requests that need no other phases between the two admission phases.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The maximum size of a request body, in bytes.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// The number of bytes that are read from a body that is too large. Without this, the client might not receive the
-/// error response.
+/// The number of bytes that are read from a body that is too large. If the server did not read them, the client might
+/// not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;

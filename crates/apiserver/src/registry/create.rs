@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of attempts of a create if other writes change its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// An object to create, after all phases that do not depend on its name.
+/// An object that will be created. It is the result of all phases that do not depend on its name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -190,7 +190,7 @@ fn wipe(object: &mut Json, how: How) {
 }
 
 /// Returns the AlreadyExists error for a name that is already in use. If the server generated the name from `base`, the error asks the
-/// client to retry. As in kube-apiserver, this also happens for other objects with a `generateName`.
+/// client to retry. As in kube-apiserver, the error has this text for every object with a `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

@@ -155,7 +155,7 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp. With `grace`, also sets the grace period.
+    /// Sets the deletion timestamp. If `grace` is given, also sets the grace period.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));

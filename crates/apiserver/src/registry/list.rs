@@ -275,7 +275,7 @@ impl Registry {
     }
 }
 
-/// Takes a page of objects, in key order.
+/// Returns a page of objects in the order of their keys.
 async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
@@ -348,7 +348,7 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// Converts the store's error about a compacted revision.
+/// Converts the error of the store about a compacted revision to a failure.
 pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
     Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

@@ -11,7 +11,7 @@ pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     /// The stored object. `None` for a create.
     pub(super) old: Option<&'a Json>,
-    /// The new object. Each phase changes it.
+    /// The new object. Each phase can change it.
     pub(super) new: Json,
     /// The field manager, the requester and the options.
     pub(super) by: &'a Writer<'a>,

@@ -1,4 +1,4 @@
-//! Pod Security admission. It enforces the standard that the labels of a namespace select on pods, and warns about
+//! Pod Security admission. The labels of a namespace select a standard. Admission enforces it on pods, and warns about
 //! violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
@@ -179,8 +179,8 @@ fn pod_warnings(
     warnings
 }
 
-/// Selects the pods to check until `timed_out`. The result contains the first pod of each controller before further
-/// pods of this controller.
+/// Selects the pods to check. Stops when `timed_out` returns true. The result contains the first pod of each controller
+/// before further pods of this controller.
 fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
     let (mut first, mut duplicates) = (Vec::new(), Vec::new());

@@ -21,7 +21,7 @@ use crate::request::user::{ServiceAccountName, User};
 const POST_TRIES: usize = 64;
 
 impl Registry {
-    /// Performs the action of a POST to `target`. Returns the response object, or `None` if the response is a plain
+    /// Performs the action of a POST to `target`. Returns the response object. Returns `None` if the response is only a
     /// success status.
     pub(crate) fn post(
         &self,
@@ -98,7 +98,7 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // Admission has already checked the posted object, so the deletion skips it.
+                // The deletion bypasses admission, because admission has already checked the posted object.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,

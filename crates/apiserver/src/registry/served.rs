@@ -165,7 +165,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The outcome of a write.
+/// The result of a write.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

@@ -1,4 +1,4 @@
-//! The forms of a response. It contains the objects, only their metadata, or a table.
+//! The forms of a response. A response contains the objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;

@@ -23,7 +23,8 @@ use crate::validate::{FieldError, FieldErrors};
 /// observe the conflicting write.
 const TRIES: usize = 64;
 
-/// A function that computes the new object from the stored object. The stored object has `apiVersion` and `kind`.
+/// A function that computes the new object from the stored object. It gets the stored object with `apiVersion` and
+/// `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
 /// The source of the new object.
@@ -205,7 +206,7 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // The update would have removed the object, and another request has already removed it.
+                // This request would have removed the object, but another request has already removed it.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });

@@ -1,4 +1,4 @@
-//! The author of a write, with the field manager for `managedFields`.
+//! The author of a write, and the field manager for `managedFields`.
 
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
@@ -16,7 +16,7 @@ pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 /// The maximum length in bytes of a field manager that comes from a user agent.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write: the requester, the field manager and the options.
+/// The author of a write. It consists of the requester, the field manager and the options.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,
@@ -25,7 +25,7 @@ pub(crate) struct Writer<'a> {
     /// The versions in which a custom resource is served. Empty for built-in kinds.
     served: Vec<String>,
     requester: Requester,
-    /// Whether a write of an absent object may create it.
+    /// Whether the requester may create an absent object.
     may_create: Outcome<()>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Returns an error if a write of an absent object may not create it.
+    /// Returns an error if the requester may not create an absent object.
     pub(crate) fn check_may_create(&self) -> Outcome<()> {
         self.may_create.clone()
     }

@@ -37,7 +37,7 @@ pub(crate) struct Clause {
     quality: f64,
 }
 
-/// The requested transform, from the parameters `as`, `g` and `v`.
+/// The transform that the parameters `as`, `g` and `v` request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestedTransform {
     pub(crate) name: String,

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode;
 pub(crate) enum Target {
     /// `/api/v1/…` or `/apis/group/version/…`.
     Resource(ResourcePath),
-    /// Any other path, as decoded segments.
+    /// Any other path. The segments are decoded.
     Other(Vec<String>),
     /// The path `/api/v1/watch` or `/api/v1/proxy`, without further segments.
     Undeterminable,

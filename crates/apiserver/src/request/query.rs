@@ -22,12 +22,12 @@ impl Query {
         )
     }
 
-    /// Returns the first value of a parameter and ignores later ones.
+    /// Returns the first value of a parameter and ignores later values.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Returns the first value, or an empty text.
+    /// Returns the first value of a parameter. Returns an empty text if the parameter is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }

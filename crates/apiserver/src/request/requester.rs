@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::user::User;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. The response contains far fewer.
+/// The maximum number of stored warnings. The response contains far fewer warnings.
 const MAX_WARNINGS: usize = 1024;
 
 /// The user of a request. Clones share the warnings and annotations. These are kept even if the request fails.

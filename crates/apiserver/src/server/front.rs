@@ -8,7 +8,7 @@ use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server, and the upstream cluster if the server overlays one.
+/// The server, and the upstream cluster if the server belongs to a plan.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,

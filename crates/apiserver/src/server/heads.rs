@@ -34,7 +34,7 @@ impl Heads {
         Self(Arc::new(Semaphore::new(LARGE)))
     }
 
-    /// Returns a head of size 0.
+    /// Returns a request head with the size 0.
     pub(super) fn begin(&self) -> RequestHead {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }

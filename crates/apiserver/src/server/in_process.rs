@@ -135,7 +135,7 @@ where
 /// The body of a response of [`InProcess`]. Dropping the body ends a watch. The body returns an error if a scripted fault cuts it off, or
 /// if the server ends before the body.
 pub struct InProcessBody {
-    /// The content. `None` in a response to HEAD.
+    /// The content of the body. `None` in a response to HEAD.
     body: Option<crate::http::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }

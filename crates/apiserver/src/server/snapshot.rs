@@ -65,7 +65,7 @@ impl ServerSnapshot {
         &self.objects
     }
 
-    /// Returns the revision of the last write before the snapshot. A server that replaces the original one must
+    /// Returns the revision of the last write before the snapshot. A server that replaces the original server must
     /// [start](super::ApiServerConfig::first_revision) above this revision.
     pub fn resource_version(&self) -> u64 {
         self.revision

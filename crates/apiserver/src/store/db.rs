@@ -98,7 +98,7 @@ impl Db {
         self.present.load().revision()
     }
 
-    /// Returns the current object with that key.
+    /// Returns the current object with this key.
     pub(crate) fn get(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         self.present.load().get(resource, key).cloned()
     }
@@ -235,7 +235,7 @@ impl Db {
         Ok(change)
     }
 
-    /// Compacts the log up to that revision.
+    /// Compacts the log up to this revision.
     pub(crate) fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
     }
@@ -407,7 +407,7 @@ mod tests {
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // A resource without any write can be followed, too.
+        // A resource without writes can also be followed.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });

@@ -95,7 +95,7 @@ impl FieldError {
         Self::new(FieldErrorType::NotSupported, field, message)
     }
 
-    /// Creates an error for a reference to something that does not exist.
+    /// Creates an error for a reference to an object or field that does not exist.
     pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
         Self::new(FieldErrorType::NotFound, field, format!("Not found: {}", Json::from(value)))
     }

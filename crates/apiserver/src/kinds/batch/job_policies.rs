@@ -17,7 +17,7 @@ const MAX_MANAGED_BY: usize = 63;
 /// The maximum number of parallel indexes, and of failed indexes. If the Job has more completions than this, the maximum is
 /// [`MAX_WITH_MANY_COMPLETIONS`].
 const MAX_INDEXED: i64 = 100_000;
-/// The maximum for Jobs with many completions and a back-off limit per index.
+/// The maximum number of parallel indexes, and of failed indexes, for Jobs with many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 /// Validates both policies of a Job spec.

@@ -184,7 +184,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // Updates of the spec cause no warnings, because only few fields can change.
+        // Updates of the spec cause no warnings, because hardly any field of the spec can change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {

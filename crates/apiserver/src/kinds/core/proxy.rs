@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // If the endpoints are missing, the error says that the service is missing.
+    // As in kube-apiserver, the error about missing endpoints says that the service is missing.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A cluster whose endpoints all refer to one pod with another address. It counts the reads of the pod.
+    /// A cluster in which all endpoints refer to one pod, but have a different address than the pod. It counts the reads of the pod.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

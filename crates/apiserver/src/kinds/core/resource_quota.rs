@@ -178,8 +178,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns an error count for each scope: the number of the quota's resources that a quota with this scope cannot
-/// limit.
+/// Returns the number of errors for each scope. There is one error for each resource of the quota that a quota with
+/// this scope cannot limit.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

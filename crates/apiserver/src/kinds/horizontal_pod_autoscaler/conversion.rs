@@ -111,7 +111,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// Returns the target CPU utilization of a metric. v1 has a field for it.
+/// Returns the target CPU utilization of a metric. v1 has a field for this target.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
@@ -125,7 +125,7 @@ fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Returns whether the value has the type of the v2 field.
+/// Returns whether the value has the type of a v2 field.
 fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }

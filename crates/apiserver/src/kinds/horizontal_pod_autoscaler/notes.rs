@@ -1,5 +1,5 @@
-//! The annotations in which v1 stores the fields that v1 does not have. They contain JSON in the format of separate Go
-//! types of v1.
+//! The annotations in which v1 stores the fields that v1 does not have. They contain JSON in the format of Go types
+//! that only v1 has.
 
 use pintle_json::Json;
 

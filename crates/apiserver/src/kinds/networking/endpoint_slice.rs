@@ -71,7 +71,7 @@ impl Strategy for EndpointSlice {
         port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
-    /// Unchanged endpoints are not validated again.
+    /// Endpoints are validated only if the update changes them.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {

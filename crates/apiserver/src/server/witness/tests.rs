@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 
 use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// A request of Jane, and its expected effects.
+/// A request of the user Jane, and its expected effects.
 struct Case {
     method: Method,
     /// The path of the request. It is relative to the namespace unless it begins with a slash.

@@ -77,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Returns whether the pod is finished or terminating, which is final.
+/// Returns whether the pod is finished or terminating. This cannot change later.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

@@ -81,7 +81,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// Validates a `resourceFieldRef`. In volumes, it must name the container.
+/// Validates a `resourceFieldRef`. In volumes, the reference must name the container.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");

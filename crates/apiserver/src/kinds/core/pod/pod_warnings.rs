@@ -26,7 +26,7 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template, in the order of kube-apiserver. The path of a template must end with a dot.
+/// Returns the warnings for a pod or a template, in the same order as kube-apiserver. The path of a template must end with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);

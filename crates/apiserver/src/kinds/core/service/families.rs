@@ -142,7 +142,7 @@ fn family_of(address: &str) -> Option<&'static str> {
     Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
 }
 
-/// Validates addresses, families and policy of a Service that is not an ExternalName.
+/// Validates addresses, families and policy of a Service. The Service must not have the type ExternalName.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");
