@@ -7,7 +7,7 @@ use pintle_schema::Schema;
 
 use crate::{Set, WriteContext, apply};
 
-/// Reads `fieldsV1`. Writes and reads the set again, which must not change it.
+/// Reads `fieldsV1`. Writes the set and reads it again, which must give the same set.
 pub fn fields_v1(bytes: &[u8]) {
     let Ok(fields) = serde_json::from_slice::<Json>(bytes) else { return };
     let Some(set) = Set::from_fields(&fields) else { return };

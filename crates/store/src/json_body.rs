@@ -99,7 +99,7 @@ const MAX_NARROW_LEN: usize = u16::MAX as usize;
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. `interner` stores values once that several objects have.
+    /// Encodes an object. `interner` stores equal values of several objects once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }

@@ -22,8 +22,8 @@ pub(super) struct Table {
     /// The current era. An era ends when the content of past revisions is redefined. Snapshots of earlier eras are available only to
     /// readers that already use them.
     era: u64,
-    /// The origins of the objects by version, which objects share. Their number is at most the number of versions that the resource ever
-    /// had.
+    /// The origins of the objects, by version. All objects of a version share an origin. There are at most as many origins as versions that
+    /// the resource ever had.
     origins: Vec<Arc<Origin>>,
     /// The approximate size of the log, in bytes.
     log_bytes: usize,

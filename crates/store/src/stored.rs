@@ -54,7 +54,7 @@ impl Draft {
     }
 }
 
-/// Data that all objects share that were written to one resource with one `apiVersion`.
+/// Data that is shared by all objects of one resource that were written with the same `apiVersion`.
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,

@@ -56,7 +56,7 @@ impl Controller for Expiry {
             let (revision, (_, key)) = first.remove_entry();
             // In a plan, the upstream cluster deletes its expired events.
             if !registry.db.is_left_alone(EVENTS, &key) && registry.db.remove(&EVENTS.into(), &key, revision).is_err() {
-                tracing::trace!(key = &*key, "an event was written while it expired, and is kept");
+                tracing::trace!(key = &*key, "kept an Event that was written while it expired");
             }
             tokio::task::yield_now().await;
         }

@@ -177,8 +177,8 @@ fn removing_a_finalizer_succeeds_if_the_object_is_gone() {
         new["metadata"].unset("finalizers");
         Ok(new)
     };
-    let written =
-        write(&registry, &target, &UpdateSource::Patch(&make)).expect("the object is gone, as the request wanted");
+    let written = write(&registry, &target, &UpdateSource::Patch(&make))
+        .expect("the update succeeds although the object is gone");
     assert_eq!(written.object.typed()["metadata"]["name"], "a");
 }
 

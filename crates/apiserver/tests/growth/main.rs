@@ -3,7 +3,7 @@
 
 #[path = "../it/heavy_bodies.rs"]
 mod heavy_bodies;
-#[expect(dead_code, reason = "the tests of the server as a whole use the rest of it")]
+#[expect(dead_code, reason = "the tests in `it` use the other functions")]
 #[path = "../it/support.rs"]
 mod support;
 

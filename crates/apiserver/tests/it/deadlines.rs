@@ -145,7 +145,7 @@ async fn idle_http2_connection_is_closed_gracefully() {
     let ended = tokio::spawn(connection);
     let mut sender: SendRequest<Empty<Bytes>> = sender;
     assert_eq!(sender.send_request(get(&server, "/version")).await.expect("an answer").status(), 200);
-    ended.await.expect("the connection's task").expect("an end in good order");
+    ended.await.expect("the connection's task").expect("the connection ends without an error");
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
@@ -381,7 +381,7 @@ async fn watch_with_pending_events_ends_at_its_timeout() {
     let event = read.frame().await.expect("an event").expect("it goes on").into_data().expect("data");
     assert!(event.starts_with(b"{\"type\":\"ADDED\""), "{event:?}");
     tokio::time::advance(Duration::from_secs(21)).await;
-    assert_eq!(unread.collect().await.expect("an end in good order").to_bytes(), "");
+    assert_eq!(unread.collect().await.expect("the body ends without an error").to_bytes(), "");
 }
 
 #[tokio::test(start_paused = true)]

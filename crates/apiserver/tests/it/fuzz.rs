@@ -139,7 +139,7 @@ impl Oracle<'_> {
         let Answer { code, body, .. } = answer;
         // The last record of the audit belongs to this request.
         let audit = self.server.audit().despite_loss();
-        let record = audit.records().last().unwrap_or_else(|| panic!("nothing in the audit: {context}"));
+        let record = audit.records().last().unwrap_or_else(|| panic!("the audit has no record: {context}"));
         assert_eq!(record.code, *code, "{context}");
         let is_write = *method != Method::GET && !path.ends_with("/tokenreviews");
         if *code >= 400 {
@@ -163,7 +163,7 @@ impl Oracle<'_> {
         }
         self.accepted += 1;
         let collection = if *method == Method::POST { path } else { CONFIG_MAPS };
-        let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("it has no name: {context}"));
+        let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("the object has no name: {context}"));
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {

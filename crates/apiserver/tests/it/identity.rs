@@ -268,7 +268,7 @@ async fn non_ascii_impersonation_headers_are_not_ignored() {
 #[tokio::test]
 async fn authenticated_group_is_not_duplicated() {
     let server = server().await;
-    let own = server.client_config().token.expect("a token of the server's own");
+    let own = server.client_config().token.expect("the server creates a token");
     for (token, groups) in [
         (own.expose(), json!(["system:masters", "system:authenticated"])),
         ("root", json!(["system:masters", "system:authenticated"])),

@@ -181,7 +181,7 @@ fn check_references(name: &str, document: &Json) {
     references(document, &mut found);
     assert!(found.len() > 10, "{name}: {found:?}");
     for place in found {
-        let pointer = place.strip_prefix('#').expect("a place in the document");
+        let pointer = place.strip_prefix('#').expect("the reference is a pointer into the document");
         assert!(document.at(pointer).is_some_and(Json::is_object), "{name}: {place}");
     }
 }

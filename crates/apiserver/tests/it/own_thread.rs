@@ -113,7 +113,7 @@ async fn in_process_watch_lasts_until_the_server_shuts_down() {
     let frame = watch.frame().await.expect("an event").expect("bytes").into_data().expect("data");
     assert!(String::from_utf8_lossy(&frame).contains("\"name\":\"a\""));
     server.shutdown().await;
-    let end = watch.frame().await.expect("an end that is an error");
+    let end = watch.frame().await.expect("the watch ends with an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
 }
 
@@ -149,7 +149,7 @@ fn dropping_the_server_inside_a_runtime_ends_open_watches() {
         assert!(matches!(end, Ok(_) | Err(io::ErrorKind::ConnectionReset)), "{end:?}");
         (watch.into_body(), address)
     });
-    let end = runtime.block_on(watch.frame()).expect("an end that is an error");
+    let end = runtime.block_on(watch.frame()).expect("the watch ends with an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
     drop(runtime);
     let deadline = std::time::Instant::now() + Duration::from_secs(10);

@@ -128,9 +128,8 @@ async fn watch_merges_events_of_the_cluster_and_the_plan() {
     assert_eq!(without_version(watch.next_event().await), "ADDED there");
     call(server, Method::POST, CONFIG_MAPS, map("here", json!({}))).await;
     assert_eq!(without_version(watch.next_event().await), "ADDED here");
-    let others = Plan::start(live.in_process(), ApiServerConfig::default())
-        .await
-        .expect("another plan, independent of the first");
+    let others =
+        Plan::start(live.in_process(), ApiServerConfig::default()).await.expect("cannot start the second plan");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
     // After its first write in the plan, an object no longer follows the cluster.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
@@ -495,7 +494,7 @@ async fn unresponsive_cluster_times_out_and_does_not_block_shutdown() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     tokio::time::timeout(Duration::from_secs(10), plan.shutdown())
         .await
-        .expect("it shuts down although a request waits");
+        .expect("the plan shuts down although a request waits");
     let end = waiting.await.expect("no panic").expect_err("cut off");
     assert_eq!(end.kind(), io::ErrorKind::ConnectionAborted);
 }

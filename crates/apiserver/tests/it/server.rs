@@ -101,7 +101,7 @@ async fn wrong_token_gets_401_and_missing_rights_get_403() {
         assert_eq!(answer.status(), code, "{token}");
     }
     assert_eq!(get(&server, CONFIG_MAPS).await.code, 403, "anonymous");
-    let token = server.client_config().token.expect("a token of the server's own");
+    let token = server.client_config().token.expect("the server creates a token");
     let bearer = format!("Bearer {}", token.expose());
     assert_eq!(send(&server, Method::GET, CONFIG_MAPS, &[("authorization", &bearer)], "").await.status(), 200);
 }

@@ -163,7 +163,7 @@ impl Db {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step under one lock")]
+    #[expect(clippy::too_many_arguments, reason = "the caller holds the lock for all of these values")]
     fn show_present(
         &self,
         inner: &mut Inner,
