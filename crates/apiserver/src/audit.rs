@@ -17,7 +17,7 @@ pub struct AuditRecord {
     pub received: Instant,
     /// The user name, after impersonation. Empty if the user is unknown.
     pub user: String,
-    /// The `User-Agent`.
+    /// The header `User-Agent` of the request.
     pub user_agent: String,
     /// The verb. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
@@ -70,9 +70,9 @@ pub struct Commit {
 /// use tokio::time::Instant;
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// // … controllers run here, and a term ends:
+/// // Here, controllers run and the term of a leader ends.
 /// let end_of_term = Instant::now();
-/// // … and then:
+/// // After that, the previous leader must not write.
 /// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
 /// assert!(server.audit().by_user_agent("controller").most_lists_of_a_resource() <= 1);
 /// server.shutdown().await;

@@ -140,9 +140,9 @@ impl Default for ApiServerConfig {
 pub struct Controllers {
     /// Whether to delete the dependents of deleted owners.
     pub garbage: bool,
-    /// Empty deleted namespaces.
+    /// Whether to delete the objects in deleted namespaces.
     pub namespaces: bool,
-    /// Aggregate cluster roles.
+    /// Whether to aggregate cluster roles.
     pub roles: bool,
 }
 
@@ -151,7 +151,7 @@ impl Controllers {
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false };
 }
 
-/// All controllers.
+/// Runs all controllers.
 impl Default for Controllers {
     fn default() -> Self {
         Self { garbage: true, namespaces: true, roles: true }

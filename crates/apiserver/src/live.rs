@@ -72,7 +72,7 @@ enum Route {
 /// The scope of the timeout of a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
-    /// The whole response.
+    /// The timeout applies to the whole response.
     Whole,
     /// The timeout applies only to the head, because a watch continues until the client stops reading.
     Head,

@@ -79,7 +79,7 @@ pub(crate) struct Registry {
     pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) documents: Arc<Documents>,
     pub(crate) offload_permits: OffloadPermits,
-    /// The admission plugins.
+    /// The admission plugins, in the order in which they run.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// The served kinds. The lock is held only to copy or replace the reference.
     kinds: RwLock<Arc<Kinds>>,

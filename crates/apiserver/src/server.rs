@@ -324,9 +324,9 @@ impl Drop for ApiServer {
 pub enum StartError {
     /// The server cannot listen on the address. In most cases, another process uses the port.
     Bind {
-        /// The address.
+        /// The address on which the server was to listen.
         address: SocketAddr,
-        /// The cause.
+        /// The error of the system.
         cause: io::Error,
     },
     /// The token file is invalid.
@@ -369,7 +369,7 @@ pub enum LoadError {
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The cause.
+        /// The error of the read.
         cause: io::Error,
     },
     /// A document is not an object of a served kind, or it is invalid.

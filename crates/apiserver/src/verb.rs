@@ -18,9 +18,9 @@ pub enum RequestVerb {
     Get,
     /// GET of a collection.
     List,
-    /// PATCH, including apply.
+    /// PATCH of one object or a subresource, including apply.
     Patch,
-    /// PUT.
+    /// PUT of one object, or of a subresource.
     Update,
     /// GET of a collection with `watch=true`.
     Watch,

@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 /// The result of a measurement, which a binary prints as one line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Wall time.
+    /// The elapsed wall time.
     pub wall_ns: f64,
     /// The CPU time of all threads.
     pub cpu_ns: f64,

@@ -15,7 +15,7 @@ use crate::Json;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// `area/name`.
+    /// The name, in the form `area/name`.
     pub name: String,
     /// Requirements of the case in addition to a plain server, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,16 +63,16 @@ pub struct Step {
     /// Headers to set. `null` removes a default header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, Option<String>>>,
-    /// A JSON body.
+    /// The body as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Json>,
-    /// A text body.
+    /// The body as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long body.
+    /// A long body that repeats a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
     /// Variables to set from the response. Each value is a JSON pointer, or `header:Name`.
@@ -135,7 +135,7 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
-    /// The text.
+    /// The text to repeat.
     pub text: String,
     /// The number of repetitions.
     pub times: usize,

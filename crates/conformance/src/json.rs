@@ -10,9 +10,9 @@ use serde_json::ser::Formatter;
 /// A JSON value.
 #[derive(Clone, Debug)]
 pub enum Json {
-    /// `null`
+    /// The value `null`.
     Null,
-    /// `true`, `false`
+    /// The value `true` or `false`.
     Bool(bool),
     /// A number. The numbers 1 and 1.0 are equal.
     Number(Number),

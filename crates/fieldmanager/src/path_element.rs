@@ -129,7 +129,7 @@ pub enum Indistinct<'a> {
 }
 
 impl fmt::Display for Indistinct<'_> {
-    /// Formats Go's message.
+    /// Formats the message of Go's library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reason(why) => f.write_str(why),

@@ -83,7 +83,7 @@ impl Json {
         }
     }
 
-    /// Returns the boolean.
+    /// Returns the boolean. Returns `None` for other values.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -91,7 +91,7 @@ impl Json {
         }
     }
 
-    /// Returns the integer if it fits.
+    /// Returns the number if it is an integer that fits into an `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.as_i64(),
@@ -99,7 +99,7 @@ impl Json {
         }
     }
 
-    /// Returns the integer if it fits.
+    /// Returns the number if it is an integer that fits into a `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Number(number) => number.as_u64(),
@@ -115,7 +115,7 @@ impl Json {
         }
     }
 
-    /// Returns the string.
+    /// Returns the string. Returns `None` for other values.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),

@@ -24,7 +24,7 @@ const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
 enum MapLayout {
-    /// Sorted, without duplicates.
+    /// The members, sorted by key and without duplicates.
     List(Vec<(Text, Json)>),
     #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
     Tree(Box<BTreeMap<Text, Json>>),

@@ -7,7 +7,7 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The built-in types.
+/// The types of all built-in kinds.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,

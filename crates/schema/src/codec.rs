@@ -12,7 +12,7 @@ use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf, yaml};
 /// The format of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum BodyFormat<'a> {
-    /// JSON.
+    /// JSON text.
     Json,
     /// YAML, with the result of [`read_yaml`](super::read_yaml).
     Yaml(&'a Yaml),
@@ -23,7 +23,7 @@ pub enum BodyFormat<'a> {
 /// The version and kind that the request URL names.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// `version` or `group/version`.
+    /// The version, in the form `version` or `group/version`.
     pub api_version: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,

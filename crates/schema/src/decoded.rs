@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::StrictFinding;
 
-/// A decoded object.
+/// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The decoded object. It has no fields that are unknown to its type.

@@ -49,12 +49,12 @@ impl fmt::Display for PatchError {
 
 impl std::error::Error for PatchError {}
 
-/// A parsed patch.
+/// A patch that was parsed from a request body.
 #[derive(Clone, Debug)]
 pub enum PatchBody {
-    /// RFC 6902.
+    /// A JSON patch (RFC 6902).
     Json(JsonPatch),
-    /// RFC 7386.
+    /// A merge patch (RFC 7386).
     Merge(MergeBody),
     /// A strategic merge patch. It merges lists by the keys that the schema defines.
     Strategic(MergeBody),

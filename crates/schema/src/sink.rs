@@ -12,15 +12,15 @@ use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
 /// Receives a JSON value while it is parsed, and builds a result from it.
 pub(super) trait Sink: Sized {
-    /// The result.
+    /// The result of reading a value.
     type Out;
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Reads all items.
+    /// Reads all items of a list.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Reads all members.
+    /// Reads all members of an object.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 

@@ -16,14 +16,14 @@ pub enum Type {
     Scalar(Scalar),
     /// A map with known fields.
     Struct {
-        /// The struct.
+        /// The struct with the fields.
         of: StructRef,
         /// Whether server-side apply owns the struct as a whole.
         atomic: bool,
     },
     /// A map with arbitrary keys.
     Map(Arc<MapType>),
-    /// A list.
+    /// A list of items.
     List(Arc<ListType>),
     /// One of the unions in the JSON schemas of custom resource definitions.
     Union(Union),
@@ -54,9 +54,9 @@ pub enum Scalar {
     MicroTime,
     /// A duration, such as `1h0m0s`.
     Duration,
-    /// Bytes in base64.
+    /// A byte string, encoded in base64.
     Bytes,
-    /// Any scalar.
+    /// A scalar of any type.
     Untyped,
     /// JSON of any shape, treated as a scalar.
     Raw,
@@ -129,7 +129,7 @@ pub struct Struct {
 }
 
 impl Struct {
-    /// Creates a struct.
+    /// Creates a struct from its fields. `rest` is the type of members that are not in `fields`.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
         let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
@@ -180,7 +180,7 @@ impl Struct {
 pub struct Field {
     /// The name of the field in JSON.
     pub name: String,
-    /// The type.
+    /// The type of the field's value.
     pub of: Type,
     /// Whether Go distinguishes an absent value from an empty value.
     pub pointer: bool,
@@ -200,7 +200,7 @@ pub struct Field {
 pub struct Merge {
     /// Merges a list by `key`, or by value if its items are scalars.
     pub lists: bool,
-    /// Replaces the struct.
+    /// Replaces the whole struct instead of merging its fields.
     pub replace: bool,
     /// Drops the fields that the patch does not list in `$retainKeys`.
     pub retain_keys: bool,

@@ -133,7 +133,7 @@ impl TypeMeta {
 /// The state of apiVersion or kind.
 pub(super) struct TypeMetaField {
     name: &'static str,
-    /// The last string.
+    /// The last string that occurred.
     text: String,
     /// The number of occurrences with this exact name.
     count: usize,

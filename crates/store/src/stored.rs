@@ -1,4 +1,4 @@
-//! Objects and changes.
+//! Objects as bytes, and the changes of objects.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Draft {
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// Removes the claims.
+    /// Removes the claims of the draft.
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }

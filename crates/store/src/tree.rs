@@ -17,7 +17,7 @@ enum Node<V> {
     Branch(Arc<Branch<V>>),
 }
 
-/// An inner node.
+/// An inner node of the tree.
 #[derive(Debug)]
 pub(super) struct Branch<V> {
     /// The number of values in all leaves below this branch.

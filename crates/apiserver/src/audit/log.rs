@@ -11,7 +11,7 @@ use crate::verb::RequestVerb;
 /// The memory limit of all records, in bytes. It is needed because clients choose the length of the texts in records.
 const MAX_BYTES: usize = 32 << 20;
 
-/// The latest requests.
+/// The records of the latest requests.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     limit: usize,

@@ -23,14 +23,14 @@ impl fmt::Debug for Tokens {
 pub enum TokenFileError {
     /// The file cannot be read.
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the read.
         cause: io::Error,
     },
     /// A line has fewer than the three columns token, user and uid, or an unclosed quote.
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The number of the line. The first line has the number 1.
         line: usize,

@@ -22,9 +22,9 @@ pub(crate) enum Hop {
 /// The comparison operator of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilterOperator {
-    /// `==`
+    /// The operator `==`.
     Equal,
-    /// `!=`
+    /// The operator `!=`.
     Unequal,
 }
 

@@ -63,9 +63,9 @@ pub(crate) enum DocumentForm {
 pub(crate) enum Listing {
     /// The aggregated document of `/api` or `/apis`, with all resources.
     Aggregated { core: bool },
-    /// `/apis`.
+    /// The list of groups at `/apis`.
     Groups,
-    /// `/`.
+    /// The list of paths at `/`.
     Paths,
 }
 

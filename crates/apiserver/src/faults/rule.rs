@@ -94,7 +94,7 @@ pub enum Lag {
 /// A response that replaces the real response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status.
+    /// The HTTP status code.
     pub code: u16,
     /// The `Retry-After` header, in seconds. `None` sends no such header.
     pub retry_after: Option<u32>,
@@ -150,7 +150,7 @@ impl Answer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The fault.
+    /// The fault that the rule causes.
     pub fault: Fault,
     /// The verb. A request without a resource, such as `/version`, has no verb.
     pub verb: Option<RequestVerb>,
@@ -160,7 +160,7 @@ pub struct Rule {
     pub resource: Option<String>,
     /// The subresource, such as `status`. The empty string matches only requests for the object itself. `None` matches both.
     pub subresource: Option<String>,
-    /// The namespace.
+    /// The namespace of the request.
     pub namespace: Option<String>,
     /// The name of the object. For a list or watch, this is the `metadata.name` of the field selector. For a create, this is the name in
     /// the body, which is empty if the name is generated.

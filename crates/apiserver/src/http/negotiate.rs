@@ -1,4 +1,4 @@
-//! Content negotiation.
+//! Negotiates the format of responses.
 
 use http::header::ACCEPT;
 

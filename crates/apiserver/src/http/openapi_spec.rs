@@ -1,4 +1,4 @@
-//! `/openapi/v2` and `/openapi/v3`.
+//! Serves `/openapi/v2` and `/openapi/v3`.
 
 use bytes::Bytes;
 use http::header::{

@@ -1,4 +1,4 @@
-//! APIService.
+//! The kind APIService of `apiregistration.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};

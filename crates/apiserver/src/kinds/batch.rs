@@ -1,4 +1,4 @@
-//! Jobs and CronJobs.
+//! The kinds Job and CronJob of `batch/v1`.
 
 mod cron_job;
 mod job;

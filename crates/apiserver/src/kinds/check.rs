@@ -38,7 +38,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Rejects negative numbers.
+    /// Rejects negative numbers in these fields.
     pub(super) fn not_negative(self, fields: &[&str]) -> Self {
         fields.iter().fold(self, |check, field| check.at_least(field, 0))
     }
@@ -183,7 +183,7 @@ impl<'a> Check<'a> {
         self.object
     }
 
-    /// Returns all errors.
+    /// Returns all collected errors.
     pub(super) fn done(self) -> FieldErrors {
         self.errors
     }

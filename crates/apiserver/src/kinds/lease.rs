@@ -1,4 +1,4 @@
-//! Lease.
+//! The kind Lease of `coordination.k8s.io/v1`.
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};

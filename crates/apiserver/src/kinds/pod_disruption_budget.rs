@@ -1,4 +1,4 @@
-//! PodDisruptionBudget.
+//! The kind PodDisruptionBudget of `policy/v1`.
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;

@@ -1,4 +1,4 @@
-//! PriorityClass.
+//! The kind PriorityClass of `scheduling.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};

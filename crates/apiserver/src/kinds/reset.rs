@@ -2,7 +2,7 @@
 
 use crate::request::Subresource;
 
-/// Paths of members.
+/// The paths of fields. Each path is a list of member names.
 pub(crate) type Reset = &'static [&'static [&'static str]];
 
 pub(crate) const ALL_BUT_STATUS: Reset = &[&["metadata"], &["spec"]];

@@ -1,4 +1,4 @@
-//! RuntimeClass.
+//! The kind RuntimeClass of `node.k8s.io/v1`.
 
 use std::collections::HashSet;
 

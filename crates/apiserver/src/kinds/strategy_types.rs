@@ -47,7 +47,7 @@ pub(crate) enum PlainFinalizers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Unrelated,
-    /// They are pods.
+    /// The objects are pods.
     Themselves,
     /// The objects are workloads, whose pods are created from the template at this JSON pointer.
     MadeFrom(&'static str),

@@ -126,7 +126,7 @@ pub(crate) struct Refusal {
     pub(crate) code: u16,
     content_type: String,
     body: Bytes,
-    /// The header `Retry-After`.
+    /// The value of the header `Retry-After`.
     retry_after: Option<HeaderValue>,
 }
 

@@ -1,4 +1,4 @@
-//! `deletecollection`.
+//! Handles `deletecollection` requests.
 
 use pintle_meta::ResourceVersionMatch;
 

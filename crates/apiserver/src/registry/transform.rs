@@ -19,11 +19,11 @@ use crate::store::{Encoding, SAME};
 /// The form of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The objects themselves.
+    /// The objects are served unchanged.
     None,
     /// A `PartialObjectMetadata`, or a list of such objects.
     Metadata { api_version: String },
-    /// A `Table`.
+    /// A `Table` of the objects.
     Table { api_version: String, include: Include },
 }
 

@@ -41,7 +41,7 @@ impl<'a> Writer<'a> {
         Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
     }
 
-    /// Sets the requester.
+    /// Sets the requester of the write.
     pub(crate) fn with_requester(mut self, requester: Requester) -> Self {
         self.requester = requester;
         self

@@ -1,11 +1,11 @@
-//! Parsing of request paths.
+//! Parses request paths.
 
 use percent_encoding::percent_decode;
 
 /// The target of a path. The target need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// `/api/v1/…` or `/apis/group/version/…`.
+    /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
     /// Any other path. The segments are decoded.
     Other(Vec<String>),
@@ -13,7 +13,7 @@ pub(crate) enum Target {
     Undeterminable,
 }
 
-/// `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
+/// A path of the form `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
@@ -21,7 +21,7 @@ pub(crate) struct ResourcePath {
     /// The namespace. Empty for cluster scope and for requests across namespaces. For the path of a namespace object,
     /// it is the name of this namespace, as authorizers expect.
     pub(crate) namespace: String,
-    /// The plural name.
+    /// The plural name of the resource.
     pub(crate) resource: String,
     /// The name of the object. Empty for a collection.
     pub(crate) name: String,

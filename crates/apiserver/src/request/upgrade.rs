@@ -1,4 +1,4 @@
-//! Upgrade requests.
+//! Detects upgrade requests.
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue};

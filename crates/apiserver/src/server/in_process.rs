@@ -94,7 +94,7 @@ where
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    /// Always ready.
+    /// Returns `Ready` at once, because the server can always accept a call.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

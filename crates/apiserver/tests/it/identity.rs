@@ -1,4 +1,4 @@
-//! Authentication and impersonation.
+//! Tests of authentication and impersonation.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,4 +1,4 @@
-//! The program `pintle-apiserver`.
+//! Tests of the program `pintle-apiserver`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

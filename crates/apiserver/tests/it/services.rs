@@ -20,7 +20,7 @@ async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     made.body
 }
 
-/// Replaces a Service.
+/// Replaces a Service with a PUT.
 async fn put(server: &ApiServer, service: &Json) -> Answer {
     let name = service["metadata"]["name"].as_str().expect("a name");
     call(server, Method::PUT, &format!("{SERVICES}/{name}"), service.clone()).await

@@ -26,7 +26,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 /// The listeners of the server.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For HTTP/1.1.
+    /// The listener for HTTP/1.1 without TLS.
     pub plain: TcpListener,
     /// The listener for HTTP/1.1 and HTTP/2 over TLS.
     pub tls: TcpListener,

@@ -30,7 +30,7 @@ pub struct Sightings {
     pub count: usize,
     /// The requests, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents.
+    /// The documents that have this difference.
     pub documents: BTreeSet<String>,
     /// The first responses of both servers.
     pub example: String,

@@ -23,7 +23,7 @@ impl Manifest {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
 
-    /// Returns `apps/v1/Deployment`.
+    /// Returns the API version and the kind, such as `apps/v1/Deployment`.
     pub(super) fn kind(&self) -> String {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }

@@ -12,9 +12,9 @@ use crate::session::{Server, Session};
 /// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
-    /// `/api/v1`, `/apis/apps/v1`.
+    /// The path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub(super) root: String,
-    /// The plural name.
+    /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
     /// Whether objects are stored. A create of another resource only returns a response.

@@ -16,7 +16,7 @@ use serde_json::Number;
 /// ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
-    /// The members.
+    /// The members of an object.
     Map(PeekedMap<'de, A>),
     /// A number.
     Number(Number),

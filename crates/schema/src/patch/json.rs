@@ -32,7 +32,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// `None` if absent.
+    /// The value. `None` if the operation has no member `value`.
     value: Option<Json>,
 }
 

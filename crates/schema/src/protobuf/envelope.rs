@@ -19,9 +19,9 @@ const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 /// An encoded object, with the version and kind for its envelope.
 #[derive(Clone, Debug)]
 pub struct Enveloped {
-    /// `version` or `group/version`.
+    /// The version, in the form `version` or `group/version`.
     pub api_version: String,
-    /// The kind.
+    /// The kind of the object.
     pub kind: String,
     /// The encoded object, without its `apiVersion` and `kind`.
     pub message: Arc<[u8]>,

@@ -46,7 +46,7 @@ fn group(rest: &mut &str) -> Option<usize> {
     Some(count)
 }
 
-/// `local@domain`.
+/// Matches `local@domain`.
 fn address(rest: &mut &str) -> Option<()> {
     skip_blanks(rest);
     if rest.starts_with('"') {

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+//! The kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
 
 use super::fill_match;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};

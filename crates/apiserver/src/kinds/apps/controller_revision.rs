@@ -1,4 +1,4 @@
-//! ControllerRevision.
+//! The kind ControllerRevision of `apps/v1`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};

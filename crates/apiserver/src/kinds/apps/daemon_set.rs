@@ -1,4 +1,4 @@
-//! DaemonSet.
+//! The kind DaemonSet of `apps/v1`.
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::failure::Outcome;

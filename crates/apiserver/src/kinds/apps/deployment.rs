@@ -1,4 +1,4 @@
-//! Deployment.
+//! The kind Deployment of `apps/v1`.
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::kinds::core::pod::template_warnings;

@@ -1,4 +1,4 @@
-//! ReplicaSet.
+//! The kind ReplicaSet of `apps/v1`.
 
 use super::{
     TEMPLATE, replica_cells, replica_columns, selector_changed, status_errors, workload_errors, workload_spec,

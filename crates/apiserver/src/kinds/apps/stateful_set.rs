@@ -1,4 +1,4 @@
-//! StatefulSet.
+//! The kind StatefulSet of `apps/v1`.
 
 use std::collections::HashSet;
 

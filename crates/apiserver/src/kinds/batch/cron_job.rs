@@ -1,4 +1,4 @@
-//! CronJob.
+//! The kind CronJob of `batch/v1`.
 
 use super::{job_errors, job_warnings};
 use crate::kinds::check::Check;

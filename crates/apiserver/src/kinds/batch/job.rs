@@ -1,4 +1,4 @@
-//! Job.
+//! The kind Job of `batch/v1`.
 
 use super::{job_errors, job_spec, job_warnings};
 use crate::kinds::check::Check;

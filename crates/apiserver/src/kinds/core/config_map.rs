@@ -1,4 +1,4 @@
-//! ConfigMap.
+//! The kind ConfigMap of the core group.
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
 use crate::kinds::table::{self, Column, Row};

@@ -1,4 +1,4 @@
-//! Endpoints.
+//! The kind Endpoints of the core group.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! LimitRange.
+//! The kind LimitRange of the core group.
 
 use super::pod::{container_resource_errors, resource_name_errors};
 use crate::kinds::check::Check;

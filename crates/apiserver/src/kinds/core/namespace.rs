@@ -1,4 +1,4 @@
-//! Namespace.
+//! The kind Namespace of the core group.
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, MetadataChecks, Pods, Strategy};

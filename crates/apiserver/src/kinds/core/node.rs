@@ -1,4 +1,4 @@
-//! Node.
+//! The kind Node of the core group.
 
 use super::proxy;
 use crate::failure::Outcome;

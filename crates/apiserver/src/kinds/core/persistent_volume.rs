@@ -1,4 +1,4 @@
-//! PersistentVolume.
+//! The kind PersistentVolume of the core group.
 
 use super::pod::volume_plugins;
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};

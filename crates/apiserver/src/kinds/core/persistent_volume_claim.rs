@@ -1,4 +1,4 @@
-//! PersistentVolumeClaim.
+//! The kind PersistentVolumeClaim of the core group.
 
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors};
 use crate::failure::{Failure, Outcome};

@@ -1,4 +1,4 @@
-//! PodTemplate.
+//! The kind PodTemplate of the core group.
 
 use super::pod::{pod_template, template_warnings, validate_template};
 use crate::kinds::table::{self, Column, Row};

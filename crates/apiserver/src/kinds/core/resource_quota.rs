@@ -1,4 +1,4 @@
-//! ResourceQuota.
+//! The kind ResourceQuota of the core group.
 
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};

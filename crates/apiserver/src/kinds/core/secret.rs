@@ -1,4 +1,4 @@
-//! Secret.
+//! The kind Secret of the core group.
 
 mod key_pair;
 

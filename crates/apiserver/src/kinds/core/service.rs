@@ -1,4 +1,4 @@
-//! Service.
+//! The kind Service of the core group.
 
 mod allocation;
 mod families;

@@ -1,4 +1,4 @@
-//! ServiceAccount.
+//! The kind ServiceAccount of the core group.
 
 mod token_request;
 

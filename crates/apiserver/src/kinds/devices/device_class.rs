@@ -1,4 +1,4 @@
-//! DeviceClass and ResourceClaimTemplate.
+//! The kinds DeviceClass and ResourceClaimTemplate of the group `resource.k8s.io`.
 
 use super::claim_defaults;
 use crate::kinds::Strategy;

@@ -1,4 +1,4 @@
-//! ResourceClaim.
+//! The kind ResourceClaim of the group `resource.k8s.io`.
 
 use super::claim_defaults;
 use crate::kinds::Strategy;

@@ -1,4 +1,4 @@
-//! ResourceSlice.
+//! The kind ResourceSlice of `resource.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};

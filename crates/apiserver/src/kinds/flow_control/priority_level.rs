@@ -1,4 +1,4 @@
-//! PriorityLevelConfiguration.
+//! The kind PriorityLevelConfiguration of the group `flowcontrol.apiserver.k8s.io`.
 
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};

@@ -1,4 +1,4 @@
-//! Ingress.
+//! The kind Ingress of `networking.k8s.io/v1`.
 
 use crate::failure::Outcome;
 use crate::kinds::check::Check;

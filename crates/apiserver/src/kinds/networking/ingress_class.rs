@@ -1,4 +1,4 @@
-//! IngressClass.
+//! The kind IngressClass of `networking.k8s.io/v1`.
 
 use super::ingress::reference;
 use crate::kinds::check::{Check, immutable};

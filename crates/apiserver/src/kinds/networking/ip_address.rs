@@ -1,4 +1,4 @@
-//! IPAddress.
+//! The kind IPAddress of the group `networking.k8s.io`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};

@@ -1,4 +1,4 @@
-//! NetworkPolicy.
+//! The kind NetworkPolicy of `networking.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_errors;

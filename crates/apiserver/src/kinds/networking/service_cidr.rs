@@ -1,4 +1,4 @@
-//! ServiceCIDR.
+//! The kind ServiceCIDR of the group `networking.k8s.io`.
 
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};

@@ -1,4 +1,4 @@
-//! Role and ClusterRole.
+//! The kinds Role and ClusterRole of `rbac.authorization.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::without_effect::{IMPERSONATION, without_effect};

@@ -1,4 +1,4 @@
-//! RoleBinding and ClusterRoleBinding.
+//! The kinds RoleBinding and ClusterRoleBinding of `rbac.authorization.k8s.io/v1`.
 
 use super::RBAC_GROUP;
 use crate::kinds::check::Check;

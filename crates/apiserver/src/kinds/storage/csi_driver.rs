@@ -1,4 +1,4 @@
-//! CSIDriver.
+//! The kind CSIDriver of `storage.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;

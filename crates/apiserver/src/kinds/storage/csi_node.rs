@@ -1,4 +1,4 @@
-//! CSINode.
+//! The kind CSINode of `storage.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;

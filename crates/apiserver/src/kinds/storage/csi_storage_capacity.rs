@@ -1,4 +1,4 @@
-//! CSIStorageCapacity.
+//! The kind CSIStorageCapacity of `storage.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_errors;

@@ -1,4 +1,4 @@
-//! StorageClass.
+//! The kind StorageClass of `storage.k8s.io/v1`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};

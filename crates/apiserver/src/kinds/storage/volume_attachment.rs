@@ -1,4 +1,4 @@
-//! VolumeAttachment.
+//! The kind VolumeAttachment of `storage.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::volume_plugins::driver_errors;

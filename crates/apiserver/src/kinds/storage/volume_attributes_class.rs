@@ -1,4 +1,4 @@
-//! VolumeAttributesClass.
+//! The kind VolumeAttributesClass of the group `storage.k8s.io`.
 
 use super::storage_class::{driver_errors, parameter_errors};
 use crate::failure::Outcome;

@@ -1,4 +1,4 @@
-//! Validation of Services.
+//! Validates the spec of a Service.
 
 use std::collections::HashSet;
 
