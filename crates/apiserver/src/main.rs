@@ -176,9 +176,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
     }
 }
 
-/// Returns the number of tenths of a second since 2026. This number is above all versions that an earlier server on the same port returned,
-/// unless that server wrote more than ten times a second on average. Therefore, clients of the earlier server re-list. The number stays
-/// below 2^32 for a decade, like the versions of real clusters. Some tools treat larger values as the far future.
+/// Returns the number of tenths of a second since 2026. This number is above all versions that an earlier server on the same port returned.
+/// The only exception is a server with more than ten writes per second on average. Therefore, clients of the earlier server re-list. The
+/// number stays below 2^32 for a decade, like the versions of real clusters. Some tools treat larger values as the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;

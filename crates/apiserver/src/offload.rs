@@ -35,9 +35,8 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await processes this many bytes. If there are many bytes and the code is
-/// inside an [`Offload`], this code moves to another thread as soon as a permit is free. Otherwise, the code runs on
-/// the current thread.
+/// Declares that the code up to the next await processes this many bytes. If there are many bytes, code inside an
+/// [`Offload`] moves to another thread as soon as a permit is free. Otherwise, the code runs on the current thread.
 ///
 /// # Cancel safety
 ///

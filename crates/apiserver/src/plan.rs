@@ -35,7 +35,7 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Reads
 ///
-/// - A GET reads the object from the cluster each time, until the object is written in the plan or its collection is watched.
+/// - Each GET reads the object from the cluster. This ends when the object is written in the plan, or when its collection is watched.
 /// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
 ///   namespaces. After that, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
 ///   objects written in the plan. A create needs the right to list.
@@ -51,8 +51,9 @@ use crate::server::{ApiServer, StartError};
 /// # Changes
 ///
 /// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] states whether the object has changed in
-/// the cluster since then. A change is the difference between two states of an object: its state in the cluster at the time of the first
-/// write, and its state in the plan. Changes omit Events and fields that servers set: resource versions, managed fields and the generation.
+/// the cluster since then. A change is the difference between two states of an object. The first is its state in the cluster at the time of
+/// the first write in the plan. The second is its state in the plan. Changes omit Events and fields that servers set: resource versions,
+/// managed fields and the generation.
 ///
 /// # Limits
 ///
@@ -84,7 +85,7 @@ use crate::server::{ApiServer, StartError};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction};
 /// use tower_service::Service;
 ///
-/// // Instead of a real cluster. `pintle::Cluster::plan` makes a plan for any cluster.
+/// // This server has the role of a real cluster. `pintle::Cluster::plan` creates a plan for any cluster.
 /// let live = ApiServer::start(ApiServerConfig::default()).await?;
 /// live.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 ///

@@ -112,7 +112,7 @@ pub fn no_type_meta(patched: &Json) -> String {
     )
 }
 
-/// Returns the message of the 400 response for `fieldValidation=Strict`. Returns Returns `None` if there are no findings.
+/// Returns the message of the 400 response for `fieldValidation=Strict`. Returns `None` if there are no findings.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }

@@ -91,7 +91,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the text that Go writes for a quantity. Returns Returns `None` if `text` is not a quantity.
+/// Returns the text that Go writes for a quantity. Returns `None` if `text` is not a quantity.
 ///
 /// Go keeps most texts whose power of ten is a multiple of three, such as `1E3`, `+1` and `1.500`. It rewrites all other texts without a
 /// fraction, with the largest unit that allows this. If no unit is large enough, Go omits the unit, which changes the amount.

@@ -76,8 +76,8 @@ const MEMBERS: [&str; 9] = [
 /// An object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is filled in when the object is written to
 /// a response. Therefore, an object can be encoded before its revision is known, and a deletion event shares the bytes of the last write.
 ///
-/// Long members and the fields of each manager are interned, because most of them are equal in the previous version or in other objects of
-/// the same template.
+/// Long members and the fields of each manager are interned. Most of them are equal in the previous version or in other objects of the same
+/// template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
     /// The JSON without interned values, followed by the member offsets.

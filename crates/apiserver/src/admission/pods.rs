@@ -13,8 +13,8 @@ pub(super) enum ContainerType {
     Init,
 }
 
-/// Returns the greater of two quantities for each resource: the sum over the containers and sidecars, and the maximum that is in use while
-/// init containers run. `of` returns the quantities of one container.
+/// For each resource, computes two quantities and returns the greater one. The first is the sum over the containers and sidecars. The
+/// second is the maximum that is in use while init containers run. `of` returns the quantities of one container.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {

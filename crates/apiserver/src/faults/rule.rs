@@ -23,9 +23,9 @@ use crate::verb::RequestVerb;
 /// // The next create succeeds, but its client gets a failure.
 /// let fault = Fault::LoseAnswer(Answer::new(500));
 /// server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(fault) });
-/// // The next watch of pods is cut after three events, in the middle of the fourth.
+/// // The next watch of pods is cut in the middle of the fourth event.
 /// server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::CutMidFrame(3)) });
-/// // Too many requests: five times, clients get 429 and `Retry-After: 1`.
+/// // The next five lists get status 429 with `Retry-After: 1`.
 /// let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
 /// server.faults().add(Rule { verb: Some(RequestVerb::List), times: Some(5), ..Rule::new(busy) });
 /// server.shutdown().await;

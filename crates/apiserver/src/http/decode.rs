@@ -284,8 +284,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // In kube-apiserver, the conversion between versions is separate from decoding for a strategic patch, and a part of decoding for
-        // other patch types.
+        // As in kube-apiserver, a strategic patch is converted between versions after decoding. For other patch types, the conversion is a
+        // part of decoding.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));

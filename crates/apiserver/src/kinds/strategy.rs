@@ -249,7 +249,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the objects of a kind whose objects are computed and not stored.
+    /// Returns the objects of a kind that computes its objects instead of storing them.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         None
     }

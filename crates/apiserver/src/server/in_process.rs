@@ -28,8 +28,11 @@ use super::thread::{OwnRuntime, server_ended};
 /// The server handles a request as if it came over a connection, with the same checks, faults and deadlines. It uses only the path and the
 /// query of the URI. The caller is an administrator, unless the request has an `Authorization` header.
 ///
-/// There is no connection, so these features are absent: WebSockets, TLS, the limit of concurrent requests per connection, and the time
-/// limit for clients that do not read.
+/// A call has no connection. Therefore, these features are absent:
+///
+/// - WebSockets and TLS
+/// - the limit of concurrent requests per connection
+/// - the time limit for clients that do not read
 ///
 /// # Cancel safety
 ///

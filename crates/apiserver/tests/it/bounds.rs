@@ -1,6 +1,6 @@
 //! Tests that responses and results are bounded. The requests have a legal size, but their results would take gigabytes without a limit.
-//! Examples are long names that are repeated in thousands of errors, defaults that are filled into thousands of items, and rules that
-//! combine all verbs with all resources.
+//! One example is a long name that thousands of errors repeat. Other examples are defaults of thousands of items, and rules that combine
+//! all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;

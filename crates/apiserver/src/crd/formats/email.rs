@@ -133,7 +133,7 @@ fn skip_comments(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// Reads a comment, whose opening parenthesis has been read.
+/// Reads a comment. The opening parenthesis has already been read.
 fn comment(rest: &mut &str) -> Option<()> {
     let (mut depth, mut escaped) = (1, false);
     for (at, c) in rest.char_indices() {
