@@ -34,20 +34,15 @@
 //! | accept | each connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
 //! | checks | path, `timeout=`, authentication, authorization, in the order of kube-apiserver | `http.rs`, `request/`, `auth/` |
 //! | faults | a rule may delay the request or replace the response | `faults/` |
-//! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object |
-//! `http/resource.rs`, `kinds/post_handler.rs` |
+//! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object | `http/resource.rs`, `kinds/post_handler.rs` |
 //! | negotiate | the client chooses JSON, YAML or protobuf, and the object, its metadata, or a table | `http/negotiate.rs` |
-//! | decode | the bytes become a value, which is checked against the kind's types; large bodies are processed on another thread from now on |
-//! `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
+//! | decode | the bytes become a value, which is checked against the kind's types; large bodies are processed on another thread from now on | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
 //! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
-//! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input
-//! of the write has changed | `store/db.rs`, the crate `pintle-store` |
+//! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
 //! | feed | the server notifies the watchers of the resource, which read the change from the log | `store/db.rs` |
 //! | watch | each watcher maps the change to an event: added, modified, deleted, or no event | `watch/watch_event.rs` |
-//! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded
-//! once for each version | `watch/frame.rs`, the crate `pintle-schema` |
-//! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`,
-//! `http/websocket.rs` |
+//! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
+//! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine. It has one sequence of revisions for all resources, and no clock, lock or task. `Db` puts the store behind a
 //! lock, and also publishes the current state for lock-free reads. Lists at an old revision, pages, watches and bookmarks read from the

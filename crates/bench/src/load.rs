@@ -5,8 +5,7 @@
 //! | `GET /api/v1/pods` | the list in chunks; pages of `limit` pods unless `resourceVersion=0` |
 //! | `GET /api/v1/pods?watch=true` | the events ordered by `/control/events`; `sendInitialEvents=true` sends all pods first |
 //! | `GET /control/stats` | the number of pods and watches, and the time of the last list request |
-//! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list
-//! stays the same |
+//! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
 //! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
 //! Event `i` updates pod `i * 7919` modulo the number of pods. Its version is the version of the list plus `i + 1`.
