@@ -324,7 +324,7 @@ impl Drop for ApiServer {
 pub enum StartError {
     /// The server cannot listen on the address. In most cases, another process uses the port.
     Bind {
-        /// The address on which the server was to listen.
+        /// The configured address.
         address: SocketAddr,
         /// The error of the system.
         cause: io::Error,

@@ -163,7 +163,7 @@ impl Db {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the caller holds the lock for all of these values")]
+    #[expect(clippy::too_many_arguments, reason = "all values are needed while the lock is held")]
     fn show_present(
         &self,
         inner: &mut Inner,
