@@ -63,7 +63,7 @@ pub(crate) struct Before {
 /// A view of the store that lags behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// The state at this revision.
+    /// The view shows the state at this revision.
     At(u64),
     Behind(Lag),
 }

@@ -145,7 +145,7 @@ impl Call {
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request.
     Request(Instant),
-    /// The end of a watch.
+    /// The time at which a watch ends.
     Watch(Instant),
 }
 

@@ -326,7 +326,7 @@ pub enum StartError {
     Bind {
         /// The configured address.
         address: SocketAddr,
-        /// The error of the system.
+        /// The error that the operating system returned.
         cause: io::Error,
     },
     /// The token file is invalid.
@@ -369,7 +369,7 @@ pub enum LoadError {
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The error of the read.
+        /// The error that occurred during the read.
         cause: io::Error,
     },
     /// A document is not an object of a served kind, or it is invalid.

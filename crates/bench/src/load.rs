@@ -58,7 +58,7 @@ enum Order {
     Expire,
 }
 
-/// The size of a chunk.
+/// The size of a chunk, in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Server {

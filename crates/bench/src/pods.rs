@@ -10,17 +10,17 @@ use fastrand::Rng;
 
 /// Pods as JSON, in the form of list items.
 pub(crate) struct Pods {
-    /// All pods, separated by commas.
+    /// All pods as JSON, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The resourceVersion of the list.
+    /// The resourceVersion of the list of pods.
     version: u64,
 }
 
 /// The byte range of a pod in the JSON.
 struct Place {
     pod: Range<usize>,
-    /// The offset of its resourceVersion.
+    /// The offset of the pod's resourceVersion in the JSON.
     version: usize,
 }
 

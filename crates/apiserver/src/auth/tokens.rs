@@ -25,7 +25,7 @@ pub enum TokenFileError {
     Unreadable {
         /// The path of the file.
         path: PathBuf,
-        /// The error of the read.
+        /// The error that occurred during the read.
         cause: io::Error,
     },
     /// A line has fewer than the three columns token, user and uid, or an unclosed quote.

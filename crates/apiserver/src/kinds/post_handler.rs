@@ -45,11 +45,11 @@ pub(crate) enum Task {
     Answer(Json),
     /// Answers the question, sets the status of the object to the answer, and responds with the object.
     Ask(Box<Question>, Json),
-    /// Issues a token.
+    /// Issues a token for a service account.
     Token(Box<TokenGrant>),
 }
 
-/// A step of a task.
+/// A step of [`Task::Steps`].
 pub(crate) enum PostStep {
     /// Changes an object without the validation of client requests. If another write conflicts, the change runs again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },

@@ -39,7 +39,7 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
 }
 
 /// Returns whether a scope requirement matches one of an object's names, such as its storage classes. Without a
-/// requirement, any name matches.
+/// requirement, an object with at least one name matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
