@@ -1,6 +1,7 @@
 //! Admission logic of limit ranges, resource quotas and pod security standards.
 //!
-//! The functions are pure: they take JSON and return findings. [`registry`](crate::registry) reads the store and charges the quotas.
+//! The functions are pure. They take JSON and return the result or the violations. [`registry`](crate::registry) reads the store and
+//! charges the quotas.
 
 mod amounts;
 pub(crate) mod limits;
@@ -10,7 +11,7 @@ pub(crate) mod quota;
 
 pub(crate) use amounts::Amounts;
 
-/// The write of an object, as admission sees it.
+/// The data about a write that admission checks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt<'a> {
     pub(crate) resource: &'a crate::kinds::GroupResource,
@@ -22,7 +23,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Whether the resource is this one of the core group.
+    /// Returns whether the write is for this resource of the core group.
     fn is_of(&self, resource: &str) -> bool {
         self.resource.group.is_empty() && self.resource.resource == resource
     }

@@ -1,4 +1,4 @@
-//! The audit of a server: its requests, their users and their results, for assertions in tests.
+//! The audit of a server. It records requests, their users and their results, for assertions in tests.
 
 mod log;
 
@@ -10,18 +10,18 @@ use tokio::time::Instant;
 
 use crate::verb::RequestVerb;
 
-/// One request that was answered, or that its client gave up.
+/// One request. Either the server responded to it, or the client closed the connection before the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// When the request arrived.
+    /// The time at which the request arrived.
     pub received: Instant,
     /// The user name, after impersonation. Empty if the user is unknown.
     pub user: String,
-    /// The `User-Agent`.
+    /// The header `User-Agent` of the request.
     pub user_agent: String,
     /// The verb. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group. The core group is the empty string.
+    /// The API group. Empty for the core group.
     pub group: String,
     /// The plural name of the resource. Empty for a request without a resource.
     pub resource: String,
@@ -31,11 +31,12 @@ pub struct AuditRecord {
     pub namespace: String,
     /// The name. Empty for a collection.
     pub name: String,
-    /// The HTTP status. For a watch it is the status of its beginning. It is 0 if the client left before there was a status. A request that
-    /// timed out is recorded when its work has ended, which may be after its response.
+    /// The HTTP status. For a watch, this is the status at the start of the response. The code is 0 if the client closed the connection
+    /// before the server had a status. A request that timed out is recorded when the server has finished its work for the request. This may
+    /// be after the response.
     pub code: u16,
-    /// The last write of the request, whatever its response was. `None` if it wrote nothing: reads, dry runs, rejected requests, and
-    /// requests that changed nothing.
+    /// The last write of the request, regardless of its response. `None` if the request wrote nothing. Examples are reads, dry runs,
+    /// rejected requests and requests that do not change the object.
     pub committed: Option<Commit>,
     /// The audit annotations of admission, as in kube-apiserver's audit events. For a pod, these are the enforced security standard,
     /// `pod-security.kubernetes.io/enforce-policy`, and the violations of the audited standard,
@@ -46,18 +47,19 @@ pub struct AuditRecord {
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// When it was written. Times have the order of the revisions, independent of how long the request or its response took.
+    /// The time of the write. The order of these times is the order of the revisions. The duration of a request has no influence on this
+    /// order.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
 }
 
-/// The requests that a server has answered so far, in the order of their responses. Created by
-/// [`ApiServer::audit`](crate::ApiServer::audit). The filter methods keep a part of them.
+/// The requests to which a server has responded so far, in the order of the responses. Created by
+/// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method keeps only matching requests.
 ///
 /// The audit drops the oldest requests when it is full (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion about
-/// an incomplete audit could pass by mistake, so methods that read the records panic in that case. They do not panic if the records are
-/// restricted to the time [after](Self::committed_after) the last dropped request, or if the loss is [accepted](Self::despite_loss).
+/// an incomplete audit could pass by mistake, so methods that read the records panic in that case. They do not panic if a filter keeps only
+/// records [after](Self::committed_after) the last dropped request, or if the caller [accepted the loss](Self::despite_loss).
 ///
 /// # Examples
 ///
@@ -68,9 +70,9 @@ pub struct Commit {
 /// use tokio::time::Instant;
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// // … controllers run here, and a term ends:
+/// // Here, controllers run and the term of a leader ends.
 /// let end_of_term = Instant::now();
-/// // … and then:
+/// // After that, the previous leader must not write.
 /// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
 /// assert!(server.audit().by_user_agent("controller").most_lists_of_a_resource() <= 1);
 /// server.shutdown().await;
@@ -81,12 +83,12 @@ pub struct Commit {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// The latest arrival or write of a dropped request.
+    /// The time of the latest arrival or write of any dropped request.
     lost_until: Option<Instant>,
 }
 
 impl ServerAudit {
-    /// Returns the records.
+    /// Returns the records, in the order of the responses.
     ///
     /// # Panics
     ///
@@ -105,7 +107,7 @@ impl ServerAudit {
         self.lost
     }
 
-    /// Accepts the loss of records: later calls do not panic because of it.
+    /// Accepts the loss of records. Later calls do not panic because of dropped requests.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -119,7 +121,7 @@ impl ServerAudit {
         self.records().len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     ///
     /// # Panics
     ///
@@ -134,7 +136,7 @@ impl ServerAudit {
         self
     }
 
-    /// Keeps the requests that [wrote something](AuditRecord::committed), whatever their responses were.
+    /// Keeps the requests that [wrote something](AuditRecord::committed), regardless of their responses.
     pub fn writes(self) -> Self {
         self.only(|record| record.committed.is_some())
     }
@@ -154,17 +156,17 @@ impl ServerAudit {
         self.only(|record| record.group == group && record.resource == resource)
     }
 
-    /// Keeps the requests that arrived after this moment.
+    /// Keeps the requests that arrived after this time.
     pub fn received_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after this moment, independent of their arrival.
+    /// Keeps the requests that wrote something after this time, regardless of when they arrived.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Accepts the loss if no dropped request is later than this moment.
+    /// Accepts the loss if no dropped request arrived or wrote something after this time.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),
@@ -172,8 +174,8 @@ impl ServerAudit {
         }
     }
 
-    /// Returns how often the most-listed resource was listed. Each namespace counts separately, and so do lists across all namespaces. Each
-    /// page of a list is one request.
+    /// Returns the number of list requests for the most-listed resource. Requests are counted separately for each namespace, and for lists
+    /// across all namespaces. Each page of a list is one request.
     ///
     /// # Panics
     ///
@@ -192,12 +194,13 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// The last write of a request so far. It is readable from outside of the request's future, which may be dropped before its end.
+/// The last write of a request so far. The server reads it outside of the request's future, because this future may be dropped before it
+/// completes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 
 impl Committed {
-    /// Runs `work` and records its writes here.
+    /// Runs `work` and records the last write of `work` in `self`.
     pub(crate) async fn during<R>(&self, work: impl Future<Output = R>) -> R {
         COMMITTED.scope(self.clone(), work).await
     }

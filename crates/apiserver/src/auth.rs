@@ -29,23 +29,23 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::user::User;
 
-/// Returns a warning about the `Authorization` header, if there is a reason for one.
+/// Returns a warning if the `Authorization` header has extra space before the bearer token.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     const PADDED: &str =
         "the provided Authorization header contains extra space before the bearer token, and is ignored";
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// Maps bearer tokens to users, for requests and token reviews.
+/// An authenticator that maps bearer tokens to users, for requests and for token reviews.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    /// The tokens of the token file. Without a token file, every caller is an administrator, whatever the token.
+    /// The tokens of the token file. Without a token file, every caller is an administrator, regardless of the token.
     tokens: Option<Tokens>,
     pub(crate) accounts: AccountTokens,
 }
 
 impl Authenticator {
-    /// Creates an authenticator. With a seed, the tokens of service accounts depend on the seed alone.
+    /// Creates an authenticator. If a seed is given, the signing key for tokens of service accounts depends only on the seed.
     pub(crate) fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
@@ -81,7 +81,7 @@ impl Authenticator {
         self.accounts.public_key()
     }
 
-    /// Returns the user of a valid token, and the matching audiences. Tokens of the token file have only this server as their audience.
+    /// Returns the user of a valid token, and the matching audiences. The only audience of a token from the token file is this server.
     pub(crate) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -99,7 +99,7 @@ impl Authenticator {
     }
 }
 
-/// Whether a URL of a rule matches a path. A `*` at its end matches any rest.
+/// Returns whether a URL of a rule matches a path. A `*` at the end of the rule's URL matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
@@ -107,8 +107,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored, and two spaces before it
-/// make it empty. Invalid UTF-8 gives a token that matches no user.
+/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored, and the token is empty if two
+/// spaces precede it. A token with invalid UTF-8 matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -1,10 +1,11 @@
-//! The controllers that run in the server. Some belong to kube-controller-manager, but clients expect them as a part of the API: they serve
-//! custom resources, empty deleted namespaces and definitions, collect garbage, and aggregate cluster roles. Others belong to
-//! kube-apiserver: the Service `kubernetes`, APIServices, the status of FlowSchemas, and the expiry of events.
+//! The controllers that run in the server. Clients expect their effects as a part of the API. In a real cluster, some of them run in
+//! kube-controller-manager. They delete the contents of deleted namespaces, collect garbage, and aggregate cluster roles. All others run in
+//! kube-apiserver. They maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of FlowSchemas, and
+//! delete expired events.
 //!
 //! Each controller is a separate task, so a namespace with 100,000 objects does not delay new definitions. A controller observes all
-//! changes of its resources, remembers what to do, and then uses the same functions as requests. A controller that lags too far behind
-//! re-lists.
+//! changes of its resources and remembers the work that they cause. It writes with the same functions as requests. A controller that lags
+//! too far behind re-lists.
 
 mod api_services;
 mod definitions;
@@ -30,24 +31,24 @@ use crate::registry::Registry;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Changes, Db, Lagged, Range, Run};
 
-/// A controller: observes changes and acts on them.
+/// A controller that observes changes and acts on them.
 trait Controller: Send + 'static {
-    /// The resources to observe. `None` means all.
+    /// The resources to observe. `None` means all resources.
     const RESOURCES: Option<&'static [&'static str]>;
 
-    /// Remembers a change. Returns whether there may be work to do.
+    /// Records a change. Returns whether `work` may have something to do.
     fn observe(&mut self, _: &Change) -> bool {
         true
     }
 
-    /// Remembers all existing objects, at the start and after lagging.
+    /// Records all existing objects. Called at the start, and after the controller has lagged too far behind.
     fn resync(&mut self, _: &Registry) {}
 
-    /// Does the pending work. All changes up to the revision `observed` were observed, and maybe later ones. Returns when to call it again
-    /// if there is no change before.
+    /// Does the pending work. The controller has observed all changes up to the revision `observed`, and maybe later changes. Returns the
+    /// time of the next call if no change causes an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Whether there is pending work that was not tried yet.
+    /// Returns whether there is pending work that `work` has not tried yet.
     fn is_busy(&self) -> bool {
         false
     }
@@ -58,13 +59,13 @@ trait Controller: Send + 'static {
 pub(crate) struct Background {
     /// For each controller, the revision up to which it has no pending work.
     idle_at: Vec<watch::Receiver<u64>>,
-    /// Wakes all controllers, so that they update their revision.
+    /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Runs the controllers of a server that listens on `address` until `stop`. When this returns, each controller has processed all
-    /// existing objects, or has ended. The health endpoints report controllers that ended.
+    /// Runs the controllers of a server that listens on `address` until `stop`. Returns when each controller has processed all existing
+    /// objects, or has ended. The health endpoints report a controller that ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
         address: SocketAddr,
@@ -94,13 +95,13 @@ impl Background {
         Self { idle_at, wake }
     }
 
-    /// Waits until the controllers have processed all writes so far, including their own. Dropping the future has no effect.
+    /// Waits until the controllers have processed all writes so far, including the controllers' writes. Dropping the future has no effect.
     pub(crate) async fn settle(&self, db: &Db) {
         loop {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // Fails only if the server ends. Then no controller works any more.
+                // This fails only if the server ends, and then all controllers have stopped.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -112,7 +113,7 @@ impl Background {
     }
 }
 
-/// The controllers that were started so far.
+/// The controllers that [`Background::start`] has started so far.
 struct Starting<'a> {
     registry: &'a Arc<Registry>,
     stop: &'a CancellationToken,
@@ -169,7 +170,7 @@ async fn run<C: Controller>(
     }
 }
 
-/// Applies all pending changes. Returns whether there may be work to do.
+/// Passes all pending changes to the controller. Returns whether there may be work to do.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {
@@ -196,7 +197,7 @@ fn options() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// Returns the objects of a resource in all namespaces.
+/// Returns the stored objects of a resource in all namespaces.
 fn all(registry: &Registry, resource: &str) -> Run {
     registry.db.objects_of(resource, &Range::namespace(None))
 }

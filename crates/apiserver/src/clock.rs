@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock, so a test that pauses tokio's clock pauses this one, too.
+/// A wall clock that advances with tokio's clock. If a test pauses tokio's clock, the wall clock is paused, too.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that starts at `start`, or at the machine's time.
+    /// Creates a clock that starts at `start`, or at the machine's time if `start` is `None`.
     pub(crate) fn new(start: Option<SystemTime>) -> Self {
         let given = start.and_then(|start| Timestamp::try_from(start).ok());
         let wall = given.unwrap_or_else(Timestamp::now);
@@ -43,13 +43,14 @@ impl Clock {
         Time(self.now()).to_string()
     }
 
-    /// Sets how far the server's wall time is ahead of the machine's time.
+    /// Sets the difference between the server's wall time and the machine's time. A positive value means that the
+    /// server's time is ahead.
     pub(crate) fn set_ahead(&self, ahead: Duration) {
         let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
         self.skew_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Returns now plus `after` in the format of timestamps in objects.
+    /// Returns the current time plus `after`, in the format of timestamps in objects.
     pub(crate) fn text_after(&self, after: Duration) -> String {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
         Time(self.now().saturating_add(after).unwrap_or(Timestamp::MAX)).to_string()

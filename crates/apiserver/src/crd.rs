@@ -1,8 +1,8 @@
 //! Custom resource definitions and the kinds that they define.
 //!
-//! [`settle`] implements the naming and the establishing controller of kube-apiserver: it accepts names and establishes definitions.
-//! [`kinds`] turns an established definition into [`Kind`]s. Their strategy prunes, defaults and validates objects with the definition's
-//! schema.
+//! [`settle`] does the work of kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
+//! [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
+//! definition's schema.
 
 mod allowed;
 mod approval;
@@ -60,7 +60,7 @@ pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the name under which the objects of a definition are stored. It differs from the names of all built-in kinds.
+/// Returns the name under which the objects of a definition are stored. No built-in kind has this name.
 pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
@@ -70,12 +70,12 @@ pub(crate) fn order(stored: &str) -> Order {
     if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
-/// Whether a definition's objects are served.
+/// Returns whether a definition's objects are served.
 pub(crate) fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }
 
-/// Whether a definition is being deleted.
+/// Returns whether a definition is being deleted.
 pub(crate) fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
@@ -86,7 +86,7 @@ fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     stored.map(|version| version.text("/name"))
 }
 
-/// Never returns 0, which means "no hash".
+/// Returns a hash of the value. Never returns 0, because 0 means "no hash".
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

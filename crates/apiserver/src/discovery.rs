@@ -1,4 +1,4 @@
-//! Discovery: groups, versions, resources, and their OpenAPI documents.
+//! Discovery documents of groups, versions and resources, and OpenAPI documents.
 
 mod aggregated;
 mod documents;
@@ -20,7 +20,7 @@ use legacy::{group_list, paths};
 
 use crate::kinds::{Kind, ServedSubresource};
 
-/// Returns the ETag of a document without quotes: 128 upper-case hexadecimal digits.
+/// Returns the ETag of a document, without quotes. It has 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
@@ -33,7 +33,8 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns the group, version and kind of a subresource if its group or version differs from the one of the resource.
+/// Returns the group, version and kind of a subresource. Returns `None` if group and version are the same as for the
+/// resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

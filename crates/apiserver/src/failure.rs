@@ -1,4 +1,4 @@
-//! The failures of requests.
+//! Failures of requests and the responses that report them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,17 +8,18 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// The failure of a request, as the client receives it.
+/// The failure of a request, with the content of the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
-    /// A plain text body instead of the Status, as the outermost handlers of kube-apiserver send it.
+    /// A plain text body that is sent instead of the Status. The outermost handlers of kube-apiserver send such bodies.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler before the API, which encodes its own response.
+    /// Whether the failure comes from a handler before the API. Such a handler does not negotiate the format of its
+    /// response.
     pub(crate) early: bool,
 }
 
-/// The result of a step of a request.
+/// The result of a function that serves a request.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
@@ -43,7 +44,7 @@ impl Failure {
         failure
     }
 
-    /// A 404 from before the API, as plain text.
+    /// Creates a 404 failure with a plain text body, as sent by a handler before the API.
     pub(crate) fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -63,13 +64,13 @@ impl Failure {
             .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
-    /// The path names no served resource.
+    /// Creates a failure for a path that names no served resource.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, Reason::NotFound, "the server could not find the requested resource")
             .with(StatusDetails::default())
     }
 
-    /// The resource does not support the method.
+    /// Creates a failure for a method that the resource does not support.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
             .with(StatusDetails::default())
@@ -96,13 +97,13 @@ impl Failure {
         Self::new(409, Reason::Conflict, message).with(details(&resource.group, &resource.resource, name))
     }
 
-    /// The object has changed since the client read it.
+    /// Creates a failure for an object that has changed since the client read it.
     pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
         const WHY: &str = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, WHY)
     }
 
-    /// 403 for an object, or for a collection if the name is empty.
+    /// Creates a 403 failure for an object, or for a collection if the name is empty.
     pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { resource.to_string() } else { format!("{resource} {}", quoted(name)) };
         Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).with(details(
@@ -112,10 +113,10 @@ impl Failure {
         ))
     }
 
-    /// 422 with all field errors.
+    /// Creates a 422 failure with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // Repeated errors appear in each cause, but only once in the message.
+        // A repeated error appears once in the message, but several times in the causes.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -128,23 +129,23 @@ impl Failure {
             .with(StatusDetails { causes, ..details(group, kind, name) })
     }
 
-    /// 422 for invalid request options.
+    /// Creates a 422 failure for invalid request options.
     pub(crate) fn invalid_options(kind: &str, errors: FieldErrors) -> Self {
         Self::invalid_named("meta.k8s.io", kind, "", errors)
     }
 
-    /// 410: the revision has been compacted.
+    /// Creates a 410 failure for a revision that has been compacted.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, Reason::Expired, message)
     }
 
-    /// 504: the request timed out.
+    /// Creates a 504 failure for a request that timed out.
     pub(crate) fn too_late() -> Self {
         let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
         Self::new(504, Reason::Timeout, message).with(StatusDetails::default())
     }
 
-    /// 504: the server has not reached the revision.
+    /// Creates a 504 failure for a revision that the server has not reached.
     pub(crate) fn too_large_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
         let cause = StatusCause {
             reason: "ResourceVersionTooLarge".into(),
@@ -178,7 +179,8 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the seconds after which to retry, if the failure has them.
+    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure has no such
+    /// number.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)
@@ -195,7 +197,7 @@ pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }
 
-/// Quotes a text like Go's `%q`.
+/// Quotes a text in the way Go's `%q` does.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Scripted faults: which requests fail, how, and how often.
+//! Scripted faults. Rules state which requests fail, in which way and how often.
 
 mod rule;
 
@@ -17,7 +17,7 @@ use crate::verb::RequestVerb;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock decides time windows. If unset, the runtime of the thread that adds a rule decides.
+    /// The runtime whose clock is used for the time windows of rules. If unset, the runtime of the thread that adds a rule is used.
     runtime: OnceLock<Handle>,
 }
 
@@ -25,18 +25,18 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// How often each rule has fired, by the number in its [`RuleId`].
+    /// The number of times that each rule has fired. The key is the number in its [`RuleId`].
     hits: Vec<u64>,
 }
 
-/// Identifies a rule that was added to a server.
+/// The identity of a rule that was added to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// The attributes of a request that rules match.
+/// The attributes of a request that are compared with rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// `None` for a request without a resource.
+    /// The verb. `None` for a request without a resource.
     pub(crate) verb: Option<RequestVerb>,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
@@ -54,16 +54,16 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// Serve the request, then send this answer instead of the real one.
+    /// Serve the request, and then send this answer instead of the real response.
     pub(crate) lose_answer: Option<Answer>,
-    /// Read from this view.
+    /// Read from this view of the store.
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store that is behind.
+/// A view of the store that lags behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// The state at this revision.
+    /// The view shows the state at this revision.
     At(u64),
     Behind(Lag),
 }
@@ -77,7 +77,7 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
-    /// Whether the lag has ended.
+    /// Returns whether the lag has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
     }
@@ -96,7 +96,7 @@ impl Lagging {
 /// The effect of a rule on one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// The watch begins with an expired revision.
+    /// The watch begins with the error for an expired revision.
     Expired,
     /// The connection is cut after this many frames.
     CutAfter(u32),
@@ -111,7 +111,7 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Uses the clock of this runtime for time windows. Later calls have no effect.
+    /// Uses the clock of this runtime for the time windows of rules. Later calls have no effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
@@ -122,33 +122,33 @@ impl Faults {
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each rule has its own random source, so that no rule changes the choices of another.
+        // Each rule has a separate random source, so a rule does not influence the choices of other rules.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(Armed::new(id, rule, random));
         id
     }
 
-    /// Removes a rule. Watches that lag because of it catch up, as far as their events are still in the history.
+    /// Removes a rule. Watches that lag because of the rule send the missing events that are still in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. Watches that lag catch up.
+    /// Removes all rules. Lagging watches send the missing events that are still in the history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
-    /// Returns how often all rules together have fired so far.
+    /// Returns the number of times that rules have fired so far, for all rules together.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
 
-    /// Returns how often this rule has fired so far. It works for removed rules, too.
+    /// Returns the number of times that this rule has fired so far. The rule may have been removed.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Whether a rule could match a create by its name. Only then the name must be read from the body.
+    /// Returns whether a rule could match a create by its name. Only in this case, the caller must read the name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
@@ -181,8 +181,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that begins. At most one rule that ends or silences the watch fires, and at most one rule that
-    /// makes it lag.
+    /// Applies the rules to a watch that begins. At most one rule that ends or silences the watch fires. At most one rule that makes the
+    /// watch lag fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -15,12 +15,12 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Checks that a continue token survives encoding and decoding.
+/// Decodes a continue token. Encodes and decodes it again, which must not change it.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }
 
-/// A JSONPath in the first line, followed by JSON.
+/// Evaluates a JSONPath. The input has the JSONPath in the first line, and JSON in the other lines.
 pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
@@ -31,12 +31,12 @@ pub fn json_path(bytes: &[u8]) {
     }
 }
 
-/// A certificate request, as DER and as PEM.
+/// Parses a certificate request, as DER and as PEM.
 pub fn certificate_request(bytes: &[u8]) {
     kinds::fuzz_certification_request(bytes);
 }
 
-/// The path, the query and the `Accept` header of a request, one line each.
+/// Parses the path, the query and the `Accept` header of a request. The input has one line for each.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');
@@ -50,7 +50,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// The bytes of an HTTP/2 connection: the header blocks do not depend on how the bytes are split.
+/// Reads the header blocks of an HTTP/2 connection. They must not depend on how the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }

@@ -1,4 +1,4 @@
-//! The checks of the health endpoints, in the order and with the names of kube-apiserver.
+//! The checks of the health endpoints. They have the order and the names of kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,25 +9,26 @@ use crate::store::Db;
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// `/healthz` and `/livez`: whether the process works.
+    /// The endpoints `/healthz` and `/livez`. They report whether the process works.
     Alive,
-    /// `/readyz`: whether the server accepts requests.
+    /// The endpoint `/readyz`. It reports whether the server accepts requests.
     Ready,
 }
 
-/// The subject of a check.
+/// The condition that a check tests.
 #[derive(Clone, Copy, Debug)]
 enum CheckKind {
-    /// It passes if the server responds.
+    /// The check passes if the server responds.
     Process,
-    /// It passes if the store can be read.
+    /// The check passes if the store can be read.
     Store,
-    /// It passes if the background controllers run. The server responds once they have processed all existing objects.
+    /// The check passes if the background controllers run. The server does not respond until they have processed all
+    /// existing objects.
     Controllers,
 }
 
-/// The name, the endpoint if there is only one, and the subject. Hooks that complete before the server listens pass
-/// once it responds.
+/// The name of each check, its endpoint if it belongs to only one, and its condition. The checks of post-start hooks
+/// pass as soon as the server responds, if these hooks complete before the server listens.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -71,9 +72,9 @@ const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
 /// The state of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// How many controllers have been started.
+    /// The number of controllers that have been started.
     controllers: AtomicUsize,
-    /// How many controllers are running.
+    /// The number of controllers that are running.
     running: AtomicUsize,
     /// The checks that a test makes fail.
     failing: Mutex<BTreeSet<String>>,
@@ -84,7 +85,7 @@ impl Health {
     pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If the store's lock is blocked, this call blocks, and the request times out.
+        // If a thread blocks while it holds the store's lock, this call blocks, and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {
@@ -119,7 +120,7 @@ impl Health {
     }
 }
 
-/// A guard that records a running controller.
+/// A guard that counts a running controller until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Running<'a>(&'a Health);
 

@@ -1,8 +1,8 @@
-//! The HTTP layer: turns the head and the body of a request into a response.
+//! The HTTP layer. It creates a response from the head and the body of a request.
 //!
-//! [`respond`] applies the checks in kube-apiserver's order, because the client gets the first failure: path, `timeout=`,
-//! authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding. The
-//! [`registry`](crate::registry) does the rest.
+//! [`respond`] applies the checks in kube-apiserver's order, because the client gets the first failure. This order is: path, `timeout=`,
+//! authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding. After these
+//! checks, the [`registry`](crate::registry) executes the request.
 
 mod api_groups;
 mod body;
@@ -49,7 +49,7 @@ use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::{Requester, Subresource, Verb};
 
-/// The state of one request during the checks.
+/// The state of one request while it is served.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -58,20 +58,20 @@ pub(crate) struct Call {
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// The flow schema and priority level, once the user is known.
+    /// The flow schema and priority level. `None` until the user is known.
     flow: Option<auth::Flow>,
     /// The verb, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, for RBAC and fault rules. Lists and watches of one name have it, too.
+    /// The name of the object, for RBAC and fault rules. A list or watch that selects one name has this name, too.
     object: String,
-    /// The view to read from, set by a scripted fault.
+    /// The view of the store to read from, if a scripted fault sets one.
     view: Option<View>,
-    /// Warnings for the client, sent whatever the outcome.
+    /// Warnings for the client. They are sent regardless of the outcome.
     pub(crate) warnings: Vec<String>,
-    /// The size of the stored object that the request writes, in bytes. Zero if there is none.
+    /// The size of the stored object that the request writes, in bytes. Zero if there is no stored object.
     weight: usize,
-    /// The cost of the kind's schema, as the size of a body in bytes.
+    /// The cost of the kind's schema. The unit is the time to process one byte of a body.
     schema_weight: usize,
     /// The budget for the bodies of all requests.
     bodies: Arc<BodyBudget>,
@@ -106,7 +106,7 @@ impl Call {
         (call, incoming)
     }
 
-    /// Returns a header as text, or an empty text.
+    /// Returns a header as text. Returns an empty text if the header is absent or is not valid text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -115,7 +115,7 @@ impl Call {
         self.header(USER_AGENT)
     }
 
-    /// Returns the metric labels of the request. `None` if the path is unknown.
+    /// Returns the metric labels of the request. Returns `None` if the path is unknown.
     fn labels(&self) -> Option<RequestLabels> {
         let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.target;
         let Some(verb) = self.verb else {
@@ -140,12 +140,12 @@ impl Call {
     }
 }
 
-/// When a response must be complete, even if the client does not read it.
+/// The time at which a response must be complete, even if the client does not read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request.
     Request(Instant),
-    /// The end of a watch.
+    /// The time at which a watch ends.
     Watch(Instant),
 }
 
@@ -157,10 +157,11 @@ impl Deadline {
     }
 }
 
-/// Answers one request. Also returns the socket to run on the connection, if the request was upgraded to a WebSocket. Never fails: errors
-/// become responses.
+/// Serves one request and returns the response. Also returns the socket to run on the connection if the request was upgraded to a
+/// WebSocket. This function does not fail, because errors become responses.
 ///
-/// The response is always ready at the deadline. An offloaded step that is still running then runs to its end, but writes nothing.
+/// The response is always ready at the deadline. Offloaded work that is still running at the deadline continues to its end, but writes
+/// nothing.
 ///
 /// Calls `deadline` with the deadline of the response, if it has one.
 ///
@@ -199,13 +200,13 @@ pub(crate) async fn respond(
     }
 }
 
-/// The parts of a request that live on after the response has begun.
+/// The state of a request that is needed after the response has begun.
 struct Ongoing {
-    /// Writes the audit record. It must learn whether the response was in time.
+    /// The guard that writes the audit record. The caller must set whether the response was in time.
     audited: AuditGuard,
-    /// Runs on the upgraded connection.
+    /// The socket to run on the upgraded connection.
     socket: Option<Socket>,
-    /// The end of a watch, which the body sends.
+    /// The end of a watch. The response body sends the watch.
     ends: Option<Instant>,
 }
 
@@ -240,7 +241,8 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// Writes the metrics and the audit record of a request on drop, even if its future is dropped before the response.
+/// A guard that writes the metrics and the audit record of a request when it is dropped. This also happens if the future of the request is
+/// dropped before the response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
@@ -293,7 +295,7 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Derives it from the path, the method and the query. Stores verb, target and object name in the call.
+    /// Reads the request info from the path, the method and the query. Also stores verb, target and object name in the call.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -320,7 +322,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // These bytes hold a processing permit. It is released here, before a fault can delay the request.
+            // The bytes from `read` own a processing permit. They are dropped at once, so that the permit is released before a fault delays
+            // the request.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -362,7 +365,7 @@ fn metrics_text(registry: &Registry) -> Reply {
     Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
 }
 
-/// Serves paths that are not resources: health, discovery and so on.
+/// Serves paths that do not name a resource, such as health and discovery.
 async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
@@ -382,7 +385,7 @@ async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[Stri
     }
 }
 
-/// Returns the verb of a request for a resource. `None` for other paths and for unknown methods.
+/// Returns the verb of a request for a resource. Returns `None` for other paths and for unknown methods.
 fn verb(call: &Call, target: &Target) -> Option<Verb> {
     let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
@@ -401,7 +404,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb for RBAC rules. For a path that is not a resource, it is the method.
+/// Returns the verb for RBAC rules. For a path that does not name a resource, it is the method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -410,7 +413,7 @@ fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// Returns the name in the path, or the name that a list or watch selects with its field selector.
+/// Returns the name of the object in the path. For a list or watch, returns the name that its field selector selects.
 fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
@@ -434,7 +437,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     auth::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
-/// Returns the attributes that fault rules match.
+/// Returns the attributes that are compared with fault rules.
 fn fault_request(call: &Call) -> faults::Request<'_> {
     let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
@@ -450,7 +453,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// The default and upper bound of the time limit of a request.
+/// The default and maximum time limit of a request.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the time limit of a request, or `None` for streams. `timeout=` must be a duration in Go's syntax.
@@ -485,7 +488,7 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// Adds the headers of all responses. `audit_id` is the request's own ID, if it has one.
+/// Adds the headers of all responses. `audit_id` is the ID that the client sent, if there is one.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -495,11 +498,11 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The limit of all warnings together, in characters. If they are longer, each warning is truncated first.
+/// The maximum length of all warnings together, in characters. If they are longer, each single warning is truncated first.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Returns the headers of the distinct warnings, in order, within kube-apiserver's limits.
+/// Returns the headers of the distinct warnings, in order. The length of the headers is within kube-apiserver's limits.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();
@@ -524,7 +527,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns the failure for a fault's answer.
+    /// Returns the failure for the answer of a scripted fault.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

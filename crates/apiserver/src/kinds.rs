@@ -1,7 +1,7 @@
-//! The kinds that the server serves: their names, stores and rules.
+//! The kinds that the server serves, with their names, stores and rules.
 //!
-//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds; custom resource definitions add kinds at run time.
-//! The [`Strategy`] of a kind has the rules that names and flags cannot express.
+//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds, to which custom resource definitions add kinds at run
+//! time. The [`Strategy`] of a kind has all rules other than names and flags.
 
 use std::sync::{Arc, OnceLock};
 
@@ -87,7 +87,7 @@ pub(crate) use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, 
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
-/// One resource in one version, with everything that the generic handlers need to serve it.
+/// A resource in one version. It has all the data that the generic handlers need to serve the resource.
 #[derive(Clone)]
 pub(crate) struct Kind {
     /// The API group. Empty for the core group.
@@ -97,7 +97,7 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     /// The name of the list kind, such as `PodList`.
     pub(crate) list_kind: String,
-    /// The path segment, such as `pods`.
+    /// The plural name, which is the path segment, such as `pods`.
     pub(crate) plural: String,
     /// The singular name for kubectl, such as `pod`.
     pub(crate) singular: String,
@@ -108,18 +108,18 @@ pub(crate) struct Kind {
     pub(crate) scope: Scope,
     /// The verbs, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// The store of the objects. Kinds that are views of the same objects share a store.
+    /// The name under which the objects are stored. Kinds that serve the same objects in different forms share this name.
     pub(crate) store: GroupResource,
-    /// The storage version, for the hash in discovery. `None` if the kind is not stored.
+    /// The storage version, for the hash in discovery. `None` if the objects are not stored.
     pub(crate) stored_version: Option<GroupVersion>,
     pub(crate) subresources: Vec<ServedSubresource>,
     pub(crate) conduct: Conduct,
     pub(crate) strategy: Arc<dyn Strategy>,
     /// The key of `store`. Computed on first use.
     pub(crate) resource_key: OnceLock<ResourceKey>,
-    /// The columns of its tables. Computed on first use.
+    /// The columns of the kind's tables. Computed on first use.
     pub(crate) columns: OnceLock<Option<Vec<table::Column>>>,
-    /// The schema. Loaded on first use.
+    /// The schema of the objects. Loaded on first use.
     pub(crate) types: OnceLock<Option<Arc<Schema>>>,
 }
 
@@ -132,10 +132,10 @@ pub(crate) struct ServedSubresource {
     pub(crate) kind: Option<GroupVersionKind>,
 }
 
-/// Flags that change how the generic handlers treat a kind.
+/// Flags that change the behaviour of the generic handlers for a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// The server maintains `metadata.generation`: 1 at creation, plus 1 for each change of the desired state.
+    /// The server maintains `metadata.generation`. It is 1 at creation and increases by 1 with each change of the desired state.
     pub(crate) generation: bool,
     /// A PUT of an absent object creates it.
     pub(crate) creates_on_update: bool,
@@ -147,14 +147,15 @@ pub(crate) struct Conduct {
     pub(crate) graceful: bool,
     /// A DELETE without a propagation policy orphans the dependents.
     pub(crate) orphans: bool,
-    /// No object is stored: a POST returns a computed response.
+    /// No object is stored, and a POST returns a computed response.
     pub(crate) transient: bool,
-    /// A custom resource whose definition is being deleted. Creates are rejected.
+    /// The kind is a custom resource whose definition is being deleted. Creates are rejected.
     pub(crate) terminating: bool,
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. It is not stored and has no rules.
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. Objects of this kind are not stored and have no
+    /// rules.
     pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -191,7 +192,7 @@ impl Kind {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// Returns the `apiVersion` of its objects.
+    /// Returns the `apiVersion` of the kind's objects.
     pub(crate) fn api_version(&self) -> String {
         match self.group.is_empty() {
             true => self.version.clone(),
@@ -199,7 +200,7 @@ impl Kind {
         }
     }
 
-    /// Returns the key of its store.
+    /// Returns the key under which the store finds the kind's objects.
     pub(crate) fn resource_key(&self) -> &ResourceKey {
         self.resource_key.get_or_init(|| self.store.to_string().into())
     }
@@ -208,7 +209,7 @@ impl Kind {
         self.group_version().with_kind(&self.kind)
     }
 
-    /// Returns group and plural, formatted in messages as `deployments.apps`.
+    /// Returns the group and the plural name. Messages show them as `deployments.apps`.
     pub(crate) fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -219,11 +220,11 @@ impl Kind {
 
     /// Returns a 422 failure for an object of this kind.
     pub(crate) fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
-        // kube-apiserver reports events of both groups under the core group.
+        // As in kube-apiserver, errors about events of both groups name the core group.
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs for discovery. Create, patch and update are missing while the custom resource definition is being deleted.
+    /// Returns the verbs for discovery. Create, patch and update are omitted while the custom resource definition is being deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<Verb> {
         let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
         self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
@@ -237,12 +238,12 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Whether `/status` is served. If so, writes of the object ignore the status.
+    /// Returns whether `/status` is served. In this case, writes of the object ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the columns of its tables. `None` means name and age only.
+    /// Returns the columns of the kind's tables. `None` means that tables have only the columns name and age.
     pub(crate) fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
@@ -257,7 +258,7 @@ impl Kind {
         self.strategy.shown(object, object.text("/apiVersion"))
     }
 
-    /// Converts a stored object to this version. Returns `None` if the stored form already is the form of this version.
+    /// Converts a stored object to this version. Returns `None` if the object is stored in the form of this version.
     pub(crate) fn converted(&self, stored: &Stored) -> Option<Json> {
         if self.is_shown_as_stored(stored) {
             return None;
@@ -274,7 +275,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Whether the object is known to need no conversion.
+    /// Returns whether the object is known to need no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -283,13 +284,13 @@ impl Kind {
         }
     }
 
-    /// Returns the cost of converting the object, as the size in bytes of a body that takes as long to process. It is 0 if no conversion is
+    /// Returns the cost of converting the object. The unit is the time to process one byte of a body. The cost is 0 if no conversion is
     /// needed.
     pub(crate) fn showing_weight(&self, stored: &Stored) -> usize {
         if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// Returns the stored object, converted to this version.
+    /// Returns the stored object after converting it to this version.
     pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }

@@ -1,4 +1,4 @@
-//! An in-process Kubernetes API server: real HTTP on loopback, no cluster, no binaries, scripted faults.
+//! An in-process Kubernetes API server for tests, with real HTTP on loopback and scripted faults, and without a cluster or binaries.
 //!
 //! ```
 //! # #[tokio::main]
@@ -23,8 +23,9 @@
 //! # Main types
 //!
 //! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It ends when it is [shut down](ApiServer::shutdown) or dropped.
-//! - A [`Plan`] is a server on top of a live cluster. It reports what a controller would change and changes nothing.
-//! - A [`faults::Rule`] injects a fault into some requests, a limited number of times: [`ApiServer::faults`].
+//! - A [`Plan`] is a server on top of a live cluster. It reports the changes that a controller would make, and changes nothing in the
+//!   cluster.
+//! - A [`faults::Rule`] injects a fault into some requests, a limited number of times. Rules are added with [`ApiServer::faults`].
 //!
 //! # The path of an object, from the socket to a watcher
 //!
@@ -32,28 +33,31 @@
 //! |---|---|---|
 //! | accept | each connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
 //! | checks | path, `timeout=`, authentication, authorization, in the order of kube-apiserver | `http.rs`, `request/`, `auth/` |
-//! | faults | a rule may delay the request or answer it | `faults/` |
-//! | route | the path selects the `Kind`, the method selects the verb; the kind handles a POST that stores nothing | `http/resource.rs`, `kinds/post_handler.rs` |
-//! | negotiate | JSON, YAML or protobuf; the object, its metadata, or a table | `http/negotiate.rs` |
-//! | decode | bytes become a value, checked against the kind's types; from here on, large bodies are processed on another thread | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
+//! | faults | a rule may delay the request or replace the response | `faults/` |
+//! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object | `http/resource.rs`, `kinds/post_handler.rs` |
+//! | negotiate | the client chooses JSON, YAML or protobuf, and the object, its metadata, or a table | `http/negotiate.rs` |
+//! | decode | the bytes become a value, which is checked against the kind's types; large bodies are processed on another thread from now on | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
 //! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
-//! | commit | the value becomes the bytes to serve; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
-//! | feed | watchers of the resource are notified and read the change from the log | `store/db.rs` |
-//! | watch | each watcher maps the change to its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
-//! | frame | the event is built around the stored bytes, without a tree if the object is served as stored; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
-//! | send | all ready frames are sent as one chunk of the body; over a WebSocket each frame is a message | `http/body.rs`, `http/websocket.rs` |
+//! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
+//! | feed | the server notifies the watchers of the resource, which read the change from the log | `store/db.rs` |
+//! | watch | each watcher maps the change to an event: added, modified, deleted, or no event | `watch/watch_event.rs` |
+//! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
+//! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. `Db` puts it behind a lock and also
-//! publishes the current state for lock-free reads. Lists at an old revision, pages, watches and bookmarks read from the store.
+//! The store is a pure engine. It has one sequence of revisions for all resources, and no clock, lock or task. `Db` puts the store behind a
+//! lock, and also publishes the current state for lock-free reads. Lists at an old revision, pages, watches and bookmarks read from the
+//! store.
 //!
-//! A write attempt in `registry/` never awaits. So a request that is dropped half-way leaves each write complete or undone. Long work
-//! yields to other tasks: a write between two attempts, a list, and a `deletecollection` between two objects.
+//! A write attempt in `registry/` never awaits. Therefore, each write is complete or undone even if the future of a request is dropped.
+//! Long work yields to other tasks. A write yields between two attempts, a list yields during its scan, and a `deletecollection` yields
+//! between two objects.
 //!
-//! Besides the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
-//! definitions, collect garbage, empty deleted namespaces, aggregate cluster roles, and manage APIServices and the Service `kubernetes`.
-//! They use the same handlers as clients.
+//! In addition to the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
+//! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
+//! `kubernetes`. They use the same handlers as requests of clients.
 
-/// Fails to compile if one of these types implements `Debug`, because it may contain a Secret or a token.
+/// Fails to compile if one of these types implements `Debug`. These types must not implement it, because their values may contain a Secret
+/// or a token.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

@@ -1,12 +1,12 @@
-//! The upstream cluster of a plan: the server mirrors its objects until they are written in the plan.
+//! The upstream cluster of a plan. The server mirrors the objects of this cluster until they are written in the plan.
 //!
 //! Before a request is served, the objects that it needs are loaded from the upstream cluster:
 //!
 //! - A single object is read again for each request, unless its collection is watched.
-//! - A collection is loaded whole by the first list, watch or create, and then watched.
-//! - Requests that this server cannot answer itself (discovery, aggregated APIs, logs, access reviews) are forwarded.
+//! - The first list, watch or create in a collection loads the whole collection. After that, the server watches the collection.
+//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot answer them.
 //!
-//! Nothing is ever written to the upstream cluster. Only requests of this server's administrators cause upstream requests.
+//! The server never writes to the upstream cluster. Only requests of this server's administrators cause upstream requests.
 
 mod follow;
 mod forward;
@@ -37,51 +37,51 @@ use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, UpstreamObject, key};
 
-/// The timeout for loading what a request needs, and for each upstream request.
+/// The timeout for loading the objects that a request needs, and for each upstream request.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and how much of it is loaded.
+/// The upstream cluster, and the state of the objects that are loaded from it.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. A cell is set once its collection is loaded.
+    /// The requested collections. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are completely loaded and watched. Objects are mirrored under this lock, so that watchers do not miss an object
-    /// that arrives while its collection becomes complete.
+    /// The collections that are completely loaded and watched. Objects are mirrored while this lock is held. Otherwise, watchers could miss
+    /// an object that arrives while its collection becomes complete.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The server's runtime. A request can come from another one.
+    /// The server's runtime. A request can come from another runtime.
     runtime: Handle,
 }
 
-/// The objects of a resource in one namespace. With an empty namespace: in all namespaces, or in cluster scope.
+/// The objects of a resource in one namespace. An empty namespace means all namespaces, or cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// Which server answers a request.
+/// The server that answers a request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
 }
 
-/// The part of a forwarded response to which the timeout applies.
+/// The scope of the timeout of a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
-    /// The whole response.
+    /// The timeout applies to the whole response.
     Whole,
-    /// Only the head: a watch goes on for as long as the client reads.
+    /// The timeout applies only to the head, because a watch continues until the client stops reading.
     Head,
-    /// No timeout: the head of a log response can come with the first line only.
+    /// There is no timeout, because a log response can begin as late as the first line of the log.
     Nothing,
 }
 
 impl Live {
-    /// Makes `registry` a mirror of the upstream cluster. The registry must be empty. Tasks run on the current runtime.
+    /// Makes `registry` a mirror of the upstream cluster. The registry must be empty. Background tasks run on the current runtime.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -102,7 +102,7 @@ impl Live {
         self.load_collection(definitions, "").await
     }
 
-    /// Answers a request, locally with [`respond`](crate::http::respond) or by forwarding it.
+    /// Serves a request. Either calls [`respond`](crate::http::respond), or forwards the request to the upstream cluster.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -124,32 +124,32 @@ impl Live {
         }
     }
 
-    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may have more rights than the
-    /// user.
+    /// Returns whether the user may cause upstream requests. This is restricted because upstream requests use this server's credentials,
+    /// which may have more rights than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs, or decides to forward it.
+    /// Loads the objects that a request needs. Returns whether the request must be forwarded.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // Once a definition was written here, only this server knows all resources.
+            // After a definition was written in the plan, only this server knows all resources.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // No object has such a name, and the upstream client might normalize the path.
+        // Names `.` and `..` are not sent upstream. No object has such a name, and the upstream client might normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            // A GET through a proxy can have any effect.
+            // A GET through a proxy is not forwarded, because it can have any effect.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
                 Ok(Route::Upstream(timeout_scope(&path, uri)))
@@ -157,7 +157,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // Answers that do not come from the store come from the upstream cluster.
+        // A request is forwarded if its response does not come from stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -183,8 +183,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of a write, and the objects that the server's rules for it read. Objects that the plan may not read are treated
-    /// as absent.
+    /// Loads the namespace of a write, and the objects that the rules for the write read. Objects that the plan may not read are treated as
+    /// absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -194,7 +194,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // A client that may not read the namespace may still have rights in it.
+                // A 403 is ignored, because a client that may not read the namespace may still have rights inside the namespace.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));
@@ -212,7 +212,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads one object, unless it was written here or its collection is watched.
+    /// Loads one object, unless it was written in the plan or its collection is watched.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
@@ -234,7 +234,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection, unless it is loaded already. Loading continues if the future is dropped.
+    /// Loads a collection, unless it is already loaded. Loading continues if the future is dropped.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -267,8 +267,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind, in its upstream storage version, with which objects of this kind are read upstream. Returns `None` if the resource
-    /// comes from a definition that was created here.
+    /// Returns the kind in the upstream storage version. Objects of the kind are read upstream in this version. Returns `None` if the
+    /// resource comes from a definition that was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -298,7 +298,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Whether `complete` has the collection, or the whole resource.
+/// Returns whether `complete` contains the collection, or the resource in all namespaces.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -307,13 +307,12 @@ fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// Returns the resourceVersion of an object, or 0 if it is not a number.
+/// Returns the resourceVersion of an object. Returns 0 if it is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns the timeout scope of a forwarded read. Watches and logs last for as long as the client reads. That includes logs without
-/// `follow`.
+/// Returns the timeout scope of a forwarded read. Watches and logs, including logs without `follow`, last until the client stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

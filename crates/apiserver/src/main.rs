@@ -1,4 +1,4 @@
-//! `pintle-apiserver`: the embedded API server as a program.
+//! The program `pintle-apiserver`, which runs the embedded API server.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -19,26 +19,28 @@ struct Arguments {
     /// The address to listen on. Without --token-auth-file, every client that can reach it is an administrator.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     bind: IpAddr,
-    /// The port to listen on; 0 picks a free one.
+    /// The port to listen on. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Serve TLS with a certificate generated at startup.
     #[arg(long)]
     tls: bool,
-    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run;
-    /// anyone who knows the number can derive them.
+    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run. With
+    /// the number, anyone can derive them.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without it every caller is an administrator.
+    /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without this file, every caller is an
+    /// administrator.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
     /// Create the objects of this manifest, or of all manifests below this folder. Can be repeated.
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
-    /// Like --load, for custom resource definitions. They are established before --load runs. Can be repeated.
+    /// Create the custom resource definitions of this manifest, or of all manifests below this folder. They are established before --load
+    /// runs. Can be repeated.
     #[arg(long, value_name = "PATH")]
     crd: Vec<PathBuf>,
-    /// Start with the objects of this file, if it exists, and write all objects to it at exit.
+    /// Start with the objects of this file, if it exists. Write all objects to this file at exit.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// The controllers to run, separated by commas. Default: all.
@@ -49,7 +51,7 @@ struct Arguments {
     kubeconfig: Option<PathBuf>,
 }
 
-/// A controller, by its name in the flags of kube-controller-manager, or a short form of that name.
+/// A controller. Its value is its name in the flags of kube-controller-manager, or a short form of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -58,7 +60,7 @@ enum ControllerName {
     Namespaces,
     #[value(name = "clusterrole-aggregation", alias = "clusterrole-aggregation-controller")]
     Roles,
-    /// No controller at all.
+    /// Run no controller.
     #[value(name = "none")]
     Nothing,
 }
@@ -71,7 +73,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is no other place to report a failed write to standard error.
+            // A failed write to standard error is ignored, because it cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
@@ -123,7 +125,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // Install the handlers before printing the URL. An earlier signal would end the process without a snapshot.
+    // The signal handlers are installed before the URL is printed. Without them, a signal would end the process without a snapshot.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     writeln!(std::io::stdout(), "{}", server.url())?;
     tokio::select! {
@@ -131,7 +133,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         _ = interrupt.recv() => (),
     }
     if let Some(path) = &arguments.snapshot {
-        // Write a new file and rename it, so that a failed write keeps the old snapshot.
+        // The snapshot is written to a new file, which is then renamed. This way, a failed write keeps the old snapshot.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
@@ -153,11 +155,12 @@ fn raise_open_files() {
     }
 }
 
-/// Writes a file with secrets. Only its owner can read it, even if it existed with a wider mode.
+/// Writes a file with secrets. Only its owner can read it, even if the file already existed with a wider mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // `mode` applies only to new files. A pipe or another special file has no mode to change.
+    // `mode` applies only to new files, so the mode of an existing file is changed here. A special file, such as a pipe, has no mode to
+    // change.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
@@ -173,9 +176,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
     }
 }
 
-/// Returns the tenths of a second since 2026. That is above all versions that an earlier server on the same port returned, unless it
-/// wrote more than ten times a second all its life. So clients of the earlier server re-list. The value stays below 2^32 for a decade,
-/// like the versions of real clusters, because some tools treat larger values as the far future.
+/// Returns the number of tenths of a second since 2026. This number is above all versions that an earlier server on the same port returned.
+/// The only exception is a server with more than ten writes per second on average. Therefore, clients of the earlier server re-list. The
+/// number stays below 2^32 for a decade, like the versions of real clusters. Some tools treat larger values as the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;

@@ -1,4 +1,4 @@
-//! Request metrics for `/metrics`, with the names and buckets of kube-apiserver.
+//! Request metrics for `/metrics`. They have the names and buckets of kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets. Clients can invent resources and versions, so requests with further labels are not
-/// counted.
+/// The maximum number of label sets. The limit is needed because clients can invent resources and versions. Requests
+/// with further label sets are not counted.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -27,7 +27,8 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// `apiserver`, or empty for paths that every Kubernetes server has, such as health.
+    /// The label `component`. It is `apiserver`, or empty for paths that all Kubernetes components serve, such as
+    /// health.
     pub(crate) component: &'static str,
 }
 
@@ -37,16 +38,16 @@ struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
     seconds: f64,
     count: u64,
-    /// The number of requests in each bucket, cumulative.
+    /// The cumulative number of requests in each bucket.
     within: [u64; BOUNDS.len()],
 }
 
-/// Counts and times requests.
+/// The counts and durations of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    /// Counts an answered request.
+    /// Counts a request to which the server has responded.
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
@@ -106,7 +107,7 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    /// Returns the labels of a request without a resource, or `None` for an unknown path.
+    /// Returns the labels of a request without a resource. Returns `None` for an unknown path.
     pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {
@@ -136,7 +137,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. The media type decides whether a patch is an apply.
+/// Returns the label of a verb. The media type decides whether a patch has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -1,6 +1,6 @@
-//! Helpers for API objects as JSON.
+//! Functions for API objects as JSON.
 //!
-//! The functions do not panic. They ignore values of unexpected types or treat them as absent.
+//! The functions do not panic. They ignore values of unexpected types, or treat these values as absent.
 
 pub(crate) mod metadata;
 mod ordered;
@@ -13,13 +13,13 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Whether two objects differ outside of these members.
+/// Returns whether two objects differ in members other than these.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar for comparison by field selectors. An absent value is empty.
+/// Formats a scalar for comparison by field selectors. The text of an absent value is empty.
 pub(crate) fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -41,7 +41,7 @@ pub(crate) fn remove_metadata(object: &mut Json, key: &str) {
     }
 }
 
-/// Restores a member of `old` in `new`. Removes it if `old` has none.
+/// Restores a member of `old` in `new`. Removes the member if `old` does not have it.
 pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
@@ -49,25 +49,25 @@ pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Restores everything of `old` except these members.
+/// Restores all members of `old` except these.
 pub(crate) fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
     new.extend(old.iter().filter(|(key, _)| !members.contains(&key.as_str())).map(|(key, value)| (key, value.clone())));
 }
 
-/// Returns the status condition of a type.
+/// Returns the status condition of the given type.
 pub(crate) fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     object.list("/status/conditions").find(|condition| condition.text("/type") == kind)
 }
 
-/// Whether the status condition of a type is `True`.
+/// Returns whether the status condition of a type is `True`.
 pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
     object.list("/status/conditions").any(is)
 }
 
-/// Sets a condition. Keeps `lastTransitionTime` if the status of the condition is unchanged. Returns whether anything changed.
+/// Sets a condition. Keeps `lastTransitionTime` if the status of the condition is unchanged. Returns whether the object has changed.
 pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);
@@ -88,7 +88,7 @@ pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> b
     true
 }
 
-/// Marks each item that equals an earlier one.
+/// Returns whether each item is equal to an earlier item.
 pub(crate) fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

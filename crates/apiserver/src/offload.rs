@@ -12,14 +12,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// Work on more bytes than this is offloaded. Less work takes a few milliseconds at most. Offloading takes about 20 us.
+/// The maximum number of bytes that are processed without offloading. Such work takes a few milliseconds at most.
+/// Offloading costs about 20 us.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// The weight of work that can be long for any input.
+/// The weight of work that can take long regardless of the size of its input.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
-/// The permits for offloaded steps of a server: one for each processor. Processing can take hundreds of times the
-/// memory of its input, so the limit also bounds memory. An offloaded step never waits for another one.
+/// The permits for offloaded steps of a server. There is one permit for each processor. The limit also bounds memory,
+/// because processing can take hundreds of times the memory of its input. An offloaded step never waits for another
+/// offloaded step.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
@@ -33,8 +35,8 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await processes this many bytes. Inside an [`Offload`], many bytes move that
-/// code to another thread as soon as a permit is free. Otherwise the code runs in place.
+/// Declares that the code up to the next await processes this many bytes. If there are many bytes, code inside an
+/// [`Offload`] moves to another thread as soon as a permit is free. Otherwise, the code runs on the current thread.
 ///
 /// # Cancel safety
 ///
@@ -53,13 +55,13 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Whether work on this many bytes is worth another thread.
+/// Returns whether work on this many bytes should be offloaded.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// How this thread executes its current step.
+    /// The way in which this thread executes its current step.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
     /// Whether the next step should be offloaded.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
@@ -75,18 +77,18 @@ enum Execution {
     Offloaded,
 }
 
-/// A future that runs its long steps on other threads, where [`work_on`] marks a step as long. All other steps run in
-/// place, so waiting needs no thread. Until a long step begins, the future is polled as usual. So a deadline inside it
-/// works even if no permit or thread becomes free.
+/// A future that runs its long steps on other threads. [`work_on`] marks a step as long. All other steps run on the
+/// polling thread, so waiting needs no thread. Until a long step begins, the inner future is polled as usual.
+/// Therefore, a deadline inside the future works even if no permit or thread becomes free.
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not stop an offloaded step that runs. The rest of the future is dropped after that step. A step
-/// that has not begun does not run.
+/// Dropping the future does not stop an offloaded step that is running. The inner future is dropped after this step. An
+/// offloaded step that has not begun does not run.
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
-    /// Whether it waits for a permit.
+    /// Whether the future is in the queue for permits.
     is_queued: bool,
 }
 
@@ -100,7 +102,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The blocking task takes the work out when a thread runs it.
+    /// The work of an offloaded step. The blocking task removes the work when a thread runs the task.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -117,12 +119,13 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if one is wanted and free. Leaves the queue if none is wanted any more.
+    /// Returns a permit if the future needs one and one is free. Leaves the queue for permits if the future no longer
+    /// needs a permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
             self.is_queued = permit.is_pending();
-            // It returns `None` only if the semaphore is closed, which never happens.
+            // The result is an error only if the semaphore is closed, which never happens.
             return match permit {
                 Poll::Ready(permit) => permit,
                 Poll::Pending => None,
@@ -173,11 +176,11 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll again, to register the waker of the current poll. It can differ from the waker of the
-                        // offloaded poll.
+                        // The inner future is polled again to register the waker of the current poll, which can differ
+                        // from the waker of the offloaded poll.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The runtime is shutting down.
+                        // The task was cancelled, which means that the runtime is shutting down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
@@ -187,7 +190,8 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of the work. The step does not run if the work is dropped or taken back before.
+/// Offloads the next step of the work. The step does not run if the work is dropped or taken back before the step
+/// begins.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -206,7 +210,7 @@ fn offload_step<T: Send + 'static>(
 
 /// Polls the work once. Returns the result, and whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the state, because offloads can nest and a step can panic.
+    /// A guard that restores the previous state, because offloads can nest and a step can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -242,7 +246,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // It is on the other thread already.
+            // The step already runs on another thread.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -325,7 +329,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// The only blocking thread is busy, or all permits are taken. The deadline is inside the offloaded work.
+    /// No step can be offloaded, because the only blocking thread is busy or all permits are in use. The deadline is
+    /// inside the offloaded work.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

@@ -1,4 +1,4 @@
-//! Plans: run a controller against a live cluster and report its changes without making them.
+//! Plans. A plan runs a controller against a live cluster and reports the changes of the controller, but does not make them.
 
 mod diff;
 mod show;
@@ -17,61 +17,62 @@ use crate::config::{ApiServerConfig, Controllers};
 use crate::live::Upstream;
 use crate::server::{ApiServer, StartError};
 
-/// A dry run of a controller against a live cluster: an API server that reads from the cluster and keeps all writes to itself.
+/// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and does not send any write to it.
 ///
-/// The controller runs unmodified. [`changes`](Self::changes) then lists the changes that it would make, as a plan does before an apply.
+/// The controller runs unmodified. [`changes`](Self::changes) then lists the changes that the controller would make, like `terraform plan`
+/// before `terraform apply`.
 ///
 /// ```text
 ///  controller ──▶ the plan's server ──── reads, never a write ────▶ the cluster
 ///                  writes stay here: defaults, definitions' rules, server-side apply, finalizers, garbage collection
 /// ```
 ///
-/// The server listens on a loopback port, as every [`ApiServer`] does. Controllers in any language can use its
+/// The server listens on a loopback port, like every [`ApiServer`]. Controllers in any language can use its
 /// [kubeconfig](ApiServer::kubeconfig). Controllers in this process can use it [without a socket](ApiServer::in_process).
 ///
-/// The plan reads the cluster with the credentials of the service that was passed to [`start`](Self::start). Every client that can connect
-/// to the port reads with these credentials, as with `kubectl proxy`.
+/// The plan reads the cluster with the credentials of the service that was passed to [`start`](Self::start). As with `kubectl proxy`, every
+/// client that can connect to the port reads with these credentials.
 ///
 /// # Reads
 ///
-/// - A GET reads the object from the cluster each time, until the object is written in the plan or its collection is watched.
-/// - The first list, watch or create in a collection (a namespace, or all namespaces) lists this collection in the cluster. From then on
-///   the plan watches it. So a list shows the current state of the cluster, except for the objects written in the plan. A create needs the
-///   right to list.
-/// - Objects keep the uid and the resourceVersion of the cluster until they are written in the plan. The plan's own resource versions
-///   continue from those of the cluster.
+/// - Each GET reads the object from the cluster. This ends when the object is written in the plan, or when its collection is watched.
+/// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
+///   namespaces. After that, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
+///   objects written in the plan. A create needs the right to list.
+/// - Objects keep the uid and the resourceVersion of the cluster until they are written in the plan. The resource versions of writes in the
+///   plan continue from the versions of the cluster.
 /// - The plan loads custom resource definitions at the start and watches them. Discovery documents come from the cluster until a definition
 ///   is written in the plan.
 /// - The cluster answers requests for logs, access reviews, and resources that this server does not know, such as metrics. These requests
-///   do not appear in the server's audit, and its fault rules do not apply to them.
-/// - A request to the cluster times out after a minute. A watch that fails is retried after a second, then with growing pauses of at most
-///   a minute. Meanwhile the plan shows the last known state.
+///   do not appear in the server's audit, and the server's fault rules do not apply to them.
+/// - A request to the cluster times out after a minute. A watch that fails is retried after a second, and later with growing pauses of at
+///   most a minute. Until the watch works again, the plan shows the last known state.
 ///
 /// # Changes
 ///
-/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] says whether the object has changed in
-/// the cluster since. A change is the difference between two states of an object: its state in the cluster at the time of the first write,
-/// and its state in the plan. Fields that servers fill in (resource versions, managed fields, generation) and Events are left out.
+/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] states whether the object has changed in
+/// the cluster since then. A change is the difference between two states of an object. The first is its state in the cluster at the time of
+/// the first write in the plan. The second is its state in the plan. Changes omit Events and fields that servers set: resource versions,
+/// managed fields and the generation.
 ///
 /// # Limits
 ///
 /// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. Objects are read in their storage
-///   version, and returned unconverted in other versions. Quotas count only if they have been read. The plan does not check whether the
-///   writer is authorized to write.
-/// - No other controllers run: a Deployment creates no pods in the plan, and a claim binds no volume.
-/// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed.
-///   Deleting a namespace deletes only the objects that have been read from it.
+///   version, and other versions return them without a conversion. Quotas apply only if they have been read. The plan does not check
+///   whether the writer is authorized to write.
+/// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a claim binds no volume.
+/// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed. If a
+///   namespace is deleted, the plan deletes only objects of this namespace that have been read.
 /// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects them, or they fail
-///   as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it
-///   has side effects there.
-/// - The plan signs the tokens of service accounts itself, and the cluster does not accept them. Impersonated users have the
-///   roles that have been read. Requests that the cluster answers, such as reviews, are answered for the client that the plan was started
-///   with. If such a request impersonates a user, it is answered for this user, provided that the cluster lets the plan's client
-///   impersonate.
-/// - All state is lost when the plan ends. Every collection that was requested is kept in memory.
-/// - Generated names and allocated addresses and ports differ from the ones that the cluster would choose.
-/// - A Lease that the real controller holds in the cluster is held in the plan, too. Disable leader election in the planned controller, or
-///   use another lease.
+///   as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has
+///   side effects there.
+/// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. Impersonated users
+///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the client that the plan was started
+///   with. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
+/// - All state is lost when the plan ends. All requested collections are kept in memory.
+/// - Generated names, allocated addresses and allocated ports differ from the values that the cluster would choose.
+/// - If the deployed controller holds a Lease in the cluster, the Lease is also held in the plan. Disable leader election in the planned
+///   controller, or use another lease.
 ///
 /// # Examples
 ///
@@ -84,7 +85,7 @@ use crate::server::{ApiServer, StartError};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction};
 /// use tower_service::Service;
 ///
-/// // Instead of a real cluster. `pintle::Cluster::plan` makes a plan for any cluster.
+/// // This server has the role of a real cluster. `pintle::Cluster::plan` creates a plan for any cluster.
 /// let live = ApiServer::start(ApiServerConfig::default()).await?;
 /// live.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 ///
@@ -117,9 +118,9 @@ impl Plan {
     /// `live` sends requests to the cluster. The paths of the requests begin at the root of the cluster's server, and `live` must add
     /// credentials. The plan sends only GET and HEAD requests, and POST requests for reviews, which change nothing.
     ///
-    /// `config` configures the plan's server. [`Controllers::roles`] is ignored because the cluster aggregates its cluster roles itself.
-    /// Resource versions continue from those of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads the
-    /// cluster only for members of `system:masters`. Other users only see objects that are already loaded, as far as the loaded roles
+    /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster itself aggregates its cluster roles.
+    /// Resource versions continue from the versions of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads
+    /// the cluster only for members of `system:masters`. Other users see only objects that are already loaded and that the loaded roles
     /// permit.
     ///
     /// # Errors
@@ -139,7 +140,7 @@ impl Plan {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // The cluster has aggregated its roles already, and from all roles. This server has not read all of them.
+        // The cluster has already aggregated its roles. This server must not repeat this, because it has not read all roles.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =
@@ -169,23 +170,23 @@ impl Plan {
         registry.db.local_writes().iter().filter_map(|written| PlannedChange::of(&kinds, written)).collect()
     }
 
-    /// Shuts the server down and discards the plan. If the future is dropped, the server shuts down all the same.
+    /// Shuts the server down and discards the plan. The server also shuts down if the future is dropped.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
     }
 }
 
-/// Why a plan could not be started.
+/// An error that prevents the start of a plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The plan's own server does not start.
+    /// The server of the plan does not start.
     #[error("the plan's server cannot start: {0}")]
     Server(#[source] StartError),
-    /// The cluster's custom resource definitions cannot be read.
+    /// The custom resource definitions of the cluster cannot be read.
     #[error("cannot read the cluster's definitions: {why}")]
     Cluster {
-        /// The message of the cluster or of the connection to it.
+        /// The error message of the cluster, or of the connection to the cluster.
         why: String,
     },
 }

@@ -1,7 +1,7 @@
-//! The API verbs, the same for every kind.
+//! The API verbs, which are the same for every kind.
 //!
-//! No function that writes one object awaits. It reads the store, computes the new object, and commits it only if its
-//! inputs have not changed. The HTTP layer and the background tasks call the same functions.
+//! Functions that write one object do not await. Such a function reads the store, computes the new object, and commits
+//! it only if its inputs have not changed. The HTTP layer and the background tasks call the same functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -60,10 +60,10 @@ use crate::offload::OffloadPermits;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
-/// How long a request waits for a revision that does not exist yet.
+/// The maximum time that a request waits for a revision that does not exist yet.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API below the HTTP layer: the state, with the verbs as methods.
+/// The API below the HTTP layer. It contains the state of the server, and has the verbs as methods.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Db,
@@ -79,11 +79,11 @@ pub(crate) struct Registry {
     pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) documents: Arc<Documents>,
     pub(crate) offload_permits: OffloadPermits,
-    /// The admission plugins.
+    /// The admission plugins, in the order in which they run.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
-    /// Locked only to copy or replace the reference.
+    /// The served kinds. The lock is held only to copy or replace the reference.
     kinds: RwLock<Arc<Kinds>>,
-    /// Serializes changes of `kinds`.
+    /// A lock that serializes changes of `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -121,7 +121,7 @@ impl Registry {
         }
     }
 
-    /// Returns the kinds that are served now. The returned set does not change.
+    /// Returns the current set of served kinds. The returned set does not change later.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -134,7 +134,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // Dropping the last reference can take a while.
+        // The old set is dropped after the lock is released, because dropping the last reference can take long.
         drop(old);
     }
 
@@ -148,7 +148,7 @@ impl Registry {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the context for the rules of kinds, for a request of `user`.
+    /// Returns the context for the rules of a kind. The request comes from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &self.db, user, labelled: true }
     }
@@ -176,7 +176,7 @@ impl Registry {
     }
 }
 
-/// Returns the stored form of an object.
+/// Returns an object in its stored form.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))

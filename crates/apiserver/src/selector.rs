@@ -7,23 +7,23 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// Parses a structured selector. Null selects nothing. Returns `None` if the selector is invalid.
+/// Parses a structured selector. A null selector selects no objects. Returns `None` if the selector is invalid.
 pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a structured selector. Returns "" if it is invalid.
+/// Formats a structured selector. Returns an empty text if the selector is invalid.
 pub(crate) fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-/// Whether the selector matches the labels of an object.
+/// Returns whether the selector matches the labels of an object.
 pub(crate) fn selects(selector: &LabelSelector, object: &Json) -> bool {
     selects_labels(selector, object["metadata"]["labels"].as_object())
 }
 
-/// Whether the selector matches these labels.
+/// Returns whether the selector matches these labels.
 pub(crate) fn selects_labels(selector: &LabelSelector, labels: Option<&Map>) -> bool {
     selector.matches_by(|key| labels?.get(key)?.as_str())
 }

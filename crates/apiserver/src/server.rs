@@ -1,4 +1,4 @@
-//! An API server as a value: start it, use it, drop it.
+//! An API server as a value, which ends when it is dropped.
 
 mod activity;
 mod bootstrap;
@@ -67,7 +67,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
-    /// The upstream cluster, if this server overlays one.
+    /// The upstream cluster, if this server belongs to a plan.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -80,19 +80,20 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but, unlike kube-apiserver, does not act on. Each entry has a reason. A write
-    /// that relies on one of them gets a warning.
+    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry has a reason. A write that uses one
+    /// of them gets a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
-    /// Starts a server. When this returns, the server is ready and answers requests.
+    /// Starts a server. When the function returns, the server is ready and responds to requests.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops everything that was started so far.
+    /// Dropping the future stops all tasks that have been started.
     ///
     /// # Errors
     ///
-    /// Fails if the port is in use, the token file is invalid, no certificate can be created, or the system provides no thread.
+    /// Returns an error if the port is in use, the token file is invalid, no certificate can be created, or the system cannot provide a
+    /// thread.
     ///
     /// # Panics
     ///
@@ -101,7 +102,7 @@ impl ApiServer {
         Self::start_with_upstream(config, None).await
     }
 
-    /// Starts a server, on top of an upstream cluster if there is one.
+    /// Starts a server. If `upstream` is given, the server is a layer on top of this cluster.
     pub(crate) async fn start_with_upstream(
         config: ApiServerConfig,
         upstream: Option<Upstream>,
@@ -145,7 +146,7 @@ impl ApiServer {
             }
         };
         let stop_on_drop = stop.clone().drop_guard();
-        // The server is ready once each controller has seen all existing objects.
+        // The server is ready once each controller has observed all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
         let limit = listen::connection_limit(registry.config.connections);
@@ -154,7 +155,7 @@ impl ApiServer {
         Ok(Self { registry, live, address, ca, token, stop, tasks, background, own_runtime: None })
     }
 
-    /// Returns the URL of the server: `http://127.0.0.1:PORT`, or `https` with TLS.
+    /// Returns the URL of the server. It has the form `http://127.0.0.1:PORT`, or begins with `https` if the server uses TLS.
     pub fn url(&self) -> String {
         let scheme = if self.ca.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
@@ -168,7 +169,7 @@ impl ApiServer {
         config
     }
 
-    /// Returns the same configuration as a kubeconfig file.
+    /// Returns the configuration of an administrator's client as the text of a kubeconfig file.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
@@ -184,22 +185,24 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. Objects that exist already are skipped.
+    /// Creates the objects of a YAML or JSON text, in order. Returns the number of created objects. Skips objects that already exist.
     ///
     /// # Errors
     ///
-    /// Returns the first object that cannot be created, with the reason. Objects before it stay.
+    /// Returns an error for the first object that cannot be created. Objects that were created before this object stay.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of their
-    /// paths, each as by [`load`](Self::load). A file is UTF-8, or UTF-16 with a byte order mark. Returns the number of created objects.
+    /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of
+    /// their paths. Each file is loaded as [`load`](Self::load) does. A file is UTF-8, or UTF-16 with a byte order mark. Returns the number
+    /// of created objects.
     ///
     /// # Errors
     ///
-    /// Returns the first file that cannot be read, or the first object that cannot be created, with the reason. Objects before it stay.
+    /// Returns an error for the first file that cannot be read, or for the first object that cannot be created. Objects that were created
+    /// before stay.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
@@ -212,13 +215,14 @@ impl ApiServer {
 
     /// Replaces all objects by the objects of a snapshot, which may come from another server. UIDs are kept. Returns the number of writes.
     ///
-    /// Revisions do not go back. Objects that already match the snapshot stay untouched. All others are deleted or written with a new
-    /// revision, and watchers get an event for each.
+    /// The revision of the server does not decrease. Objects that already match the snapshot are not written. All other objects are
+    /// deleted, or written with a new revision. Watchers get an event for each of these writes.
     ///
-    /// If the snapshot has a key for the tokens of service accounts, the server takes it over. Tokens that were signed with the key stay
-    /// valid. Tokens that were signed with another server's key become invalid.
+    /// If the snapshot has a key for the tokens of service accounts, the server uses this key from now on. Tokens that were signed with the
+    /// key stay valid. Tokens that were signed with another server's key become invalid.
     ///
-    /// CustomResourceDefinitions are served, or no longer served, once the server has [settled](Self::settle).
+    /// Restored CustomResourceDefinitions are served, and removed CustomResourceDefinitions are no longer served, once the server has
+    /// [settled](Self::settle).
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
@@ -227,43 +231,44 @@ impl ApiServer {
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// Returns the requests that were answered so far. [`ApiServerConfig::audit`] limits how many are kept.
+    /// Returns the requests to which the server has responded so far. [`ApiServerConfig::audit`] limits the number of requests that are
+    /// kept.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
 
-    /// Returns the scripted faults of this server, to add and remove rules.
+    /// Returns the scripted faults of this server. With them, tests add and remove rules.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }
 
-    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail from now on, or restores it. `/readyz?verbose` lists the names, for example
-    /// `etcd` or `informer-sync`. An unknown name has no effect.
+    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail from now on, or restores the check. `/readyz?verbose` lists the names of
+    /// the checks, such as `etcd` or `informer-sync`. An unknown name has no effect.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. From now on, lists and watches of older revisions fail.
+    /// Compacts the store up to the current revision. After that, lists and watches of older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets the server's wall clock ahead of the machine's from now on, to simulate clock skew.
+    /// Sets the server's wall clock ahead of the machine's clock from now on. This simulates clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the server's own runtime, if it has one. The server then uses that runtime's clock.
+    /// Enters the server's own runtime, if it has one. Until the guard is dropped, code of the server uses the clock of this runtime.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry, for the modules that build on the server.
+    /// Returns the registry. Modules that use the server need it.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Returns the upstream cluster, if this server overlays one.
+    /// Returns the upstream cluster, if this server belongs to a plan.
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
@@ -273,8 +278,8 @@ impl ApiServer {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's own controllers have processed all writes so far: definitions are served, dependents are deleted, deleted
-    /// namespaces are empty. It does not wait for objects that a finalizer blocks.
+    /// Waits until the server's own controllers have processed all writes so far. After that, definitions are served, dependents are
+    /// deleted, and deleted namespaces are empty. Objects whose removal a finalizer delays may remain.
     ///
     /// # Cancel safety
     ///
@@ -283,8 +288,8 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections, ends all tasks, and waits for them. Watches end at once. Heavy work that is already offloaded to another
-    /// thread runs to its end and may finish a little later.
+    /// Closes all connections, ends all tasks, and waits for them. Watches end at once. Work that is already offloaded to another thread
+    /// continues to its end, and may finish a little later.
     ///
     /// # Cancel safety
     ///
@@ -296,11 +301,11 @@ impl ApiServer {
     }
 }
 
-/// Returns a random token. With a seed, the token depends on the seed alone.
+/// Returns a random token. If a seed is given, the token depends only on the seed.
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // The UIDs have another seed, because clients see UIDs.
+        // UIDs are derived from a different seed, because clients see UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }
@@ -313,24 +318,24 @@ impl Drop for ApiServer {
     }
 }
 
-/// The reason why a server does not start.
+/// An error that prevents the start of a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The server cannot listen on the address. Most often another process uses the port.
+    /// The server cannot listen on the address. In most cases, another process uses the port.
     Bind {
-        /// The address.
+        /// The configured address.
         address: SocketAddr,
-        /// The cause.
+        /// The error that the operating system returned.
         cause: io::Error,
     },
     /// The token file is invalid.
     Tokens(TokenFileError),
     /// No certificate can be created.
     Tls(Box<dyn std::error::Error + Send + Sync>),
-    /// The system provides no randomness for the administrator's token.
+    /// The system cannot provide random bytes for the administrator's token.
     NoRandomness,
-    /// The system provides no thread, or no runtime for the thread.
+    /// The system cannot provide a thread, or no runtime can be created for the thread.
     Thread(io::Error),
 }
 
@@ -356,24 +361,24 @@ impl std::error::Error for StartError {
     }
 }
 
-/// The reason why a manifest cannot be loaded.
+/// An error that prevents loading a manifest.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
     /// A file or folder cannot be read.
     Unreadable {
-        /// The file or folder.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// The cause.
+        /// The error that occurred during the read.
         cause: io::Error,
     },
     /// A document is not an object of a served kind, or it is invalid.
     Refused {
-        /// The file, if the document came from one.
+        /// The file that contains the document. `None` if the document comes from a text.
         path: Option<PathBuf>,
-        /// The number of the document in the text, from 1.
+        /// The number of the document in the text. The first document has the number 1.
         document: usize,
-        /// The object and the reason.
+        /// The object, and the reason why it cannot be created.
         why: String,
     },
 }

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A sorted map from names to values. A clone is a snapshot and takes constant time. A change copies only the path to
-/// the changed entry.
+/// A sorted map from names to values. A clone is a snapshot, and cloning takes constant time. A change copies only the
+/// tree path to the changed entry.
 ///
-/// It is a weight-balanced tree: of two siblings, none is more than three times as heavy as the other. So a path is
-/// logarithmic in the number of entries, for any names and any order of insertions.
+/// The map is a weight-balanced tree. No subtree is more than three times as heavy as its sibling. Therefore, the
+/// length of a path is logarithmic in the number of entries, regardless of the names and the order of insertions.
 pub(crate) struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
@@ -16,12 +16,12 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The entries before and after this one.
+    /// The entries before and after this entry.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// If the inner child of the heavier side is at least this many times as heavy as the outer one, rotate twice.
+/// The ratio that requires two rotations. It compares the weights of the inner and the outer child of the heavier side.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -101,7 +101,7 @@ impl<V: Clone> SharedMap<V> {
         Some(first)
     }
 
-    /// Restores the balance after a change of one entry below.
+    /// Restores the balance after a change of one entry in this subtree.
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
         node.measure();
@@ -120,7 +120,7 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Rotates the child on that side up. This node becomes its child on the other side.
+    /// Rotates the child on the given side up. This node becomes the child of that child, on the other side.
     fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);
@@ -137,7 +137,7 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// Returns the side of a node that a name belongs to, or `None` for the node's own name.
+/// Returns the side of a node on which a name is. Returns `None` for the name of the node.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     impl<V> SharedMap<V> {
-        /// Returns the number of nodes that `other` does not share.
+        /// Returns the number of nodes that are not shared with `other`.
         pub(crate) fn unshared_with(&self, other: &Self) -> usize {
             let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
             self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Whether each node has its correct size and its sides are balanced.
+    /// Returns whether each node has the correct size and balanced sides.
     fn is_balanced<V>(map: &SharedMap<V>) -> bool {
         map.nodes().iter().all(|node| {
             let [left, right] = node.sides.each_ref().map(SharedMap::weight);

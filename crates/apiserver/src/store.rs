@@ -1,7 +1,8 @@
-//! The server's store. [`Db`] puts the engine, the crate `pintle-store`, behind a lock, publishes its current state for
-//! lock-free reads, and adds a clock and notifications for watchers.
+//! The server's store. The engine is the crate `pintle-store`. [`Db`] puts the engine behind a lock, publishes the
+//! current state for lock-free reads, and adds a clock and notifications for watchers.
 //!
-//! Some types of the engine have shorter names here: there is no other change, range or order.
+//! Some types of the engine have shorter names in this crate, because the crate has no other types for changes, ranges
+//! and orders.
 
 mod db;
 
@@ -12,7 +13,7 @@ pub(crate) use pintle_store::{
     VersionedStore as Store,
 };
 
-/// Returns an object as stored in `v1`, outside any store.
+/// Returns an object in the stored form of `v1`. The object does not belong to a store.
 #[cfg(test)]
 pub(crate) fn sample(object: &pintle_json::Json) -> Stored {
     let mut object = object.clone();

@@ -1,14 +1,14 @@
-//! The verbs of resource requests, as in RBAC rules and discovery.
+//! The verbs of resource requests. RBAC rules and discovery use the same verbs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The verb of a request for a resource. Its text is Kubernetes' name, such as `deletecollection`.
+/// The verb of a request for a resource. Its text is the name in Kubernetes, such as `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
-    /// POST, also to a subresource.
+    /// POST of an object, or to a subresource.
     Create,
     /// DELETE of one object.
     Delete,
@@ -18,9 +18,9 @@ pub enum RequestVerb {
     Get,
     /// GET of a collection.
     List,
-    /// PATCH, including apply.
+    /// PATCH of one object or a subresource, including apply.
     Patch,
-    /// PUT.
+    /// PUT of one object, or of a subresource.
     Update,
     /// GET of a collection with `watch=true`.
     Watch,

@@ -1,12 +1,12 @@
-//! Watches: from the log to the frames of one client.
+//! Watches. A watch reads changes from the log and sends frames to one client.
 //!
 //! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write wakes the watchers of
-//! its object, its namespace, a field value that the object has or had, and the whole resource. Its cost does not
-//! depend on the number of other watchers.
+//! its object, its namespace, its old and new field values, and the whole resource. The cost of a write does not depend
+//! on the number of other watchers.
 //!
 //! [`WatchEvent`] is a pure function that decides what a watcher sends for a change. A watcher has no queue, and
-//! encodes a frame only when it can be sent. A watcher that falls too far behind is disconnected. Its client resumes
-//! from the last version that it saw.
+//! encodes a frame only when it can be sent. A watcher that falls too far behind is disconnected. Its client can resume
+//! from the last version that it received.
 
 mod frame;
 mod watch_event;
@@ -35,11 +35,11 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether to send only half of the frame, for a scripted fault. A cut follows.
+    /// Whether to send only half of the frame, for a scripted fault. The connection is cut after that.
     pub(crate) torn: bool,
 }
 
-/// Why a stream ends without a proper end.
+/// The reason why a stream is cut off before its regular end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The client read so slowly that it lost events.
@@ -59,16 +59,18 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The default timeout of a watch: half an hour, plus a random part of up to as much again.
+/// The minimum of the default timeout of a watch. A random time of up to the same length is added.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// Longer than any watch. Durations are capped at this value, so that adding them to a time does not overflow.
+/// The maximum of durations, which is longer than any watch. With this maximum, adding a duration to a time does not
+/// overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size of a piece with several frames. It is the default maximum frame size of HTTP/2.
+/// The approximate maximum size of several frames that are sent together, in bytes. It is the default maximum frame
+/// size of HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
-/// How long before the end of a watch its last bookmark is sent.
+/// The time between the last bookmark of a watch and the end of the watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// One client's watch. Dropping it ends the watch.
+/// The watch of one client. Dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     registry: Arc<Registry>,
@@ -77,10 +79,10 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of the initial objects, if a bookmark has to follow them.
+    /// The revision of the initial objects. `None` if no bookmark must follow them.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// A frame that is encoded on another thread. The lock has no contention.
+    /// A frame that is encoded on another thread. The lock is never contended.
     pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
@@ -92,15 +94,15 @@ pub(crate) struct Watcher {
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch started.
     start_revision: u64,
-    /// The end of the stream, which follows the frames in the last piece.
+    /// The end of the stream. It is set if the stream must end directly after the frames that were returned last.
     queued_end: Option<Option<Cut>>,
 }
 
-/// The result of encoding on another thread: the shape, and the frame if the object matches.
+/// A future that encodes a frame on another thread. Its result is the shape, and the frame if the object matches.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. They are available as long as the changes after them are stored. A slower watcher
-/// has lost later changes anyway. The weak reference keeps an unread watch from using memory.
+/// The initial objects of a watch. They are available until the changes after them are dropped. A slower watcher would
+/// lose these changes anyway. The reference is weak, so that a watch that is not read uses no memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -130,9 +132,9 @@ struct Bookmarks {
 struct Start {
     /// Whether to send the initial objects.
     initial: bool,
-    /// Whether to mark their end with a bookmark.
+    /// Whether to send a bookmark after the initial objects.
     end_mark: bool,
-    /// Send the changes after this revision. `None` means all changes from now on.
+    /// The revision after which changes are sent. `None` means the current revision.
     after: Option<u64>,
 }
 
@@ -219,14 +221,14 @@ impl Watcher {
         self.shape.media
     }
 
-    /// Returns the deadline of the watch, even if the client does not read. A scripted fault that falls silent has
-    /// none.
+    /// Returns the time at which the watch ends even if the client does not read. A watch with a fault that makes it
+    /// silent has no such time.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame and returns it together with other ready frames, up to [`WATCH_PIECE`]. One large piece
-    /// costs both sides less than many small ones.
+    /// Waits for the next frame and returns it together with other ready frames, up to [`WATCH_PIECE`]. One large write
+    /// costs server and client less than many small writes.
     ///
     /// # Cancel safety
     ///
@@ -252,7 +254,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Whether a frame may be ready. With a fault, each frame is sent separately, because faults count frames.
+    /// Returns whether another frame may be ready for the same write. If the watch has a fault, each frame is sent
+    /// separately, because faults count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -274,7 +277,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // Let the earlier frames reach the client first.
+                // The yield lets the connection send the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -302,7 +305,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change in the watch's view.
+    /// Waits for the next change that the watch's view of the store shows.
     ///
     /// # Cancel safety
     ///
@@ -327,7 +330,7 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns the lag of the watch's view, if it still lags.
+    /// Returns the lag of the watch's view. Returns `None` if the view does not lag any more.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
@@ -346,7 +349,7 @@ impl Watcher {
         (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Sends nothing until the client disconnects or the resource ends.
+    /// Sends nothing until the client disconnects or the resource is removed.
     async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
@@ -361,7 +364,7 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event of a change, if the watch sees one.
+    /// Encodes the event of a change, if the watch sends an event for it.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -371,12 +374,13 @@ impl Watcher {
         });
     }
 
-    /// The cost of matching an object and encoding its frame.
+    /// Returns the cost of matching an object and encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame and queues it, if the object matches. Long work is [offloaded](Self::finish_frame).
+    /// Encodes a frame and queues it if the object matches. Expensive encodings are offloaded, and
+    /// [`finish_frame`](Self::finish_frame) queues their frames.
     fn encode(
         &mut self,
         weight: usize,
@@ -408,7 +412,7 @@ impl Watcher {
         frame.into_iter().for_each(|frame| self.send(frame));
     }
 
-    /// Queues a frame. If encoding failed, sends an ERROR event and ends the watch.
+    /// Queues a frame. If the encoding failed, sends an ERROR event and ends the watch.
     fn send(&mut self, frame: Outcome<Bytes>) {
         match frame {
             Ok(frame) => self.ready.push_back(frame),
@@ -416,7 +420,8 @@ impl Watcher {
         }
     }
 
-    /// Encodes the next initial object if no frame is ready. Fails if the initial objects are no longer available.
+    /// Encodes the next initial object if no frame is ready. Returns an error if the initial objects are no longer
+    /// available.
     async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
@@ -424,7 +429,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // If matching an object takes long, it is matched on another thread.
+            // An object that takes long to match is not matched in this loop, but later on another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -470,7 +475,7 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // If changes are unread, the next round sends them before a bookmark.
+        // If there are unread changes, the watch sends them before the next bookmark.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
@@ -488,7 +493,8 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits for the start revision of a streaming list. Fails if it is not reached in time.
+    /// Waits for the start revision of a streaming list. Ends the watch with an ERROR event if the revision is not
+    /// reached in time.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
@@ -548,7 +554,7 @@ impl Watcher {
     }
 }
 
-/// Returns the objects in a stale view, its revision, and a feed of the later changes.
+/// Returns the initial objects in a stale view, the revision of the view, and a feed of the later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

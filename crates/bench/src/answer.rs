@@ -1,4 +1,4 @@
-//! Output and exit code of the binaries.
+//! The output and the exit code of the binaries.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! The workloads of the area `apiserver`: our client loads a server. The load of client-go is written in Go.
+//! The workloads of the area `apiserver`. In these workloads, our client puts load on a server. The workloads with
+//! client-go are written in Go.
 
 mod idle;
 mod in_process;
@@ -23,11 +24,11 @@ use crate::meter::resident_of;
 /// The server and the size of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The kubeconfig of the server. Workloads that start their own server do not need it.
+    /// The kubeconfig of the server. Workloads that start a server do not need it.
     pub kubeconfig: Option<PathBuf>,
     /// The ids of the server's processes.
     pub processes: Vec<String>,
-    /// Runs a small part of the full size, to check that everything works.
+    /// Whether to run only a small part of the workload, to check that it works.
     pub quick: bool,
 }
 
@@ -41,7 +42,7 @@ impl Setting {
             .expect("a valid kubeconfig")
     }
 
-    /// Creates a client with its own connections and waits until the server is ready.
+    /// Creates a client with separate connections, and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.config()).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
@@ -61,7 +62,7 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads by name, as on the command line.
+/// The workloads by their names on the command line.
 pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
@@ -78,7 +79,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests, `at_once` of them concurrently, and returns the time of each.
+/// Sends `n` requests, of which `at_once` run concurrently. Returns the duration of each request.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -108,13 +109,13 @@ where
     all
 }
 
-/// Returns the quantile `q` in milliseconds.
+/// Returns the quantile `q` of the durations in milliseconds.
 fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     let rank = ((took.len() as f64 * q).ceil() as usize).clamp(1, took.len());
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// Creates a small object, as in most writes.
+/// Returns a small object, as it occurs in most writes.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
@@ -126,7 +127,7 @@ async fn make_namespace(client: &RestClient, name: &str) {
     client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("cannot create a namespace");
 }
 
-/// Creates `n` config maps in a namespace, one after the other.
+/// Creates `n` ConfigMaps in a namespace, one after the other.
 async fn make_maps(client: &RestClient, namespace: &str, n: usize) {
     for i in 0..n {
         let map = config_map(&format!("c{i}"), "value");

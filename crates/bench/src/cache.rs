@@ -1,6 +1,7 @@
-//! The workloads of the area `cache`. `go/cache` runs the same ones on client-go, and `kube` on kube-rs.
+//! The workloads of the area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! The load server sends the pods and shares the processors with all sides. The comment of a workload says what its measurement includes.
+//! The load server sends the pods. It runs on the same processors as the measured program. The comment of each workload states what the
+//! measurement includes.
 
 mod events;
 mod held;
@@ -26,14 +27,14 @@ use slim_pod::SlimPod;
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// Runs a small part of the full size, to check that everything works.
+    /// Whether to run only a small part of the workload, to check that it works.
     quick: bool,
 }
 
-/// Runs a workload once, in a runtime with one thread per processor.
+/// A function that runs a workload once, in a runtime with one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. All sides and `cargo xtask bench` use these names.
+/// The workloads by name. The programs for all libraries and `cargo xtask bench` use these names.
 const WORKS: &[(&str, Work)] = &[
     ("sync", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, false)),
     ("sync-default", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Unmanaged, false)),
@@ -84,7 +85,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits for background work after the first list, such as freeing memory or collecting garbage.
+    /// Waits until background work after the first list is complete. Such work frees memory or collects garbage.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

@@ -1,4 +1,5 @@
-//! The workloads of the area `election`, on one server for all sides. The timing equals the core components: 15 s, 10 s and 2 s.
+//! The workloads of the area `election`. All libraries use one server. As in the core components of Kubernetes, the lease duration is 15 s,
+//! the renew deadline is 10 s and the retry period is 2 s.
 
 mod contender;
 mod shards;
@@ -25,9 +26,9 @@ use contender::{Contender, next};
 pub struct Setting {
     /// The client configuration of the server.
     pub client: ClientConfig,
-    /// Runs a small part of the full size, to check that everything works.
+    /// Whether to run only a small part of the workload, to check that it works.
     pub quick: bool,
-    /// The electors poll instead of watching.
+    /// Whether the electors poll instead of watching.
     pub polling: bool,
 }
 
@@ -50,7 +51,7 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads by name, as on the command line.
+/// The workloads by their names on the command line.
 pub const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
@@ -72,13 +73,13 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// Returns the quantile `share` of the sorted values.
+/// Returns the quantile `share` of sorted values.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the sorted times without a leader, in seconds, after `end` has ended the leader. Runs `leases` leases concurrently, with two
-/// standbys each, and ends the leader of each `times` times.
+/// Returns the sorted durations without a leader, in seconds. A duration begins when `end` ends a leader. `leases` leases run concurrently,
+/// each with two standbys. The leader of each lease is ended `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -97,7 +98,7 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // Varies the offset to the renewals and between the leases.
+                // This pause varies the offset between the end of a leader and its renewals, and the offset between leases.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -138,7 +139,7 @@ fn standbys(setting: &Setting) -> Sample {
     sample.with("requests a second", (requests() - before) / span.as_secs_f64())
 }
 
-/// Measures one process that holds a hundred leases.
+/// Measures a process that holds a hundred leases.
 fn many(setting: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
@@ -154,7 +155,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // The callbacks of all leases run in one task. It would also exist without elections.
+    // The callbacks of all leases run in one task. A program without elections would also have this task.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -183,7 +184,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has a task, so the minimum is the number of permanent tasks.
+    // Each request in flight has a task, so the minimum over time is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -200,7 +201,7 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// One task drives HTTP/2, the other one the requests of the callers.
+/// One task drives the HTTP/2 connection, and the other task drives the requests of the callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
@@ -212,13 +213,13 @@ fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
-/// Creates a cluster with its own client, as a process has it.
+/// Creates a cluster with a separate client, like a separate process.
 fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
-/// Disables Events, as on the other side.
+/// Disables Events, because the client-go workload also has no Events.
 fn election(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// Sends the control requests, which are separate from lists and watches. Each call opens a connection and blocks its thread.
+/// A client that sends control requests. They use separate connections from lists and watches. Each call opens a connection and blocks its
+/// thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    /// The URL of the server: `http://127.0.0.1:1234`.
+    /// The URL of the server, such as `http://127.0.0.1:1234`.
     pub(crate) server: String,
 }
 
@@ -19,7 +20,7 @@ pub(crate) struct Feed {
 pub(crate) struct Stats {
     /// The number of pods.
     pub(crate) pods: usize,
-    /// The resourceVersion of its list.
+    /// The resourceVersion of the server's list.
     pub(crate) version: u64,
     watches: usize,
     /// The time of the last list request, in nanoseconds since 1970.
@@ -29,7 +30,7 @@ pub(crate) struct Stats {
 impl Feed {
     /// # Panics
     ///
-    /// This and all other calls panic if the server does not answer as expected.
+    /// This method and all others panic if the server does not respond as expected.
     pub(crate) fn stats(&self) -> Stats {
         serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }
@@ -41,7 +42,7 @@ impl Feed {
         }
     }
 
-    /// Makes the server send `n` updates and returns the time of the request. `first` is the number of updates sent before.
+    /// Makes the server send `n` updates and returns the time of the request. `first` is the number of updates that were sent before.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
         self.get(&format!("/control/events?first={first}&n={n}"));
@@ -65,7 +66,7 @@ impl Feed {
             write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
-            // The response has one chunk. Its only line that starts with `{` is the JSON.
+            // The response has one chunk. The JSON is the only line that starts with `{`.
             Ok(answer.lines().find(|line| line.starts_with('{')).unwrap_or_default().to_owned())
         });
         answer.expect("the server has an HTTP address").expect("the load server answers")

@@ -1,4 +1,4 @@
-//! Workloads for the FIFO queues alone. `go/cache` runs the same ones on client-go's queues, with the same objects.
+//! Workloads that use only the FIFO queues. `go/cache` runs the same workloads on the queues of client-go, with the same objects.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PODS: usize = 1_000_000;
 /// The maximum number of items in one batch, as in client-go.
 const BATCH: usize = 1000;
 
-/// The workloads by name. Both sides and `cargo xtask bench` use these names.
+/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
 const WORKS: &[(&str, Work)] = &[
     ("fifo", |pods| add_then_pop(&pods, &real_fifo(known()), RealFifo::add)),
     ("fifo-cycle", |pods| add_and_pop(&pods, &real_fifo(known()), RealFifo::add)),
@@ -46,18 +46,18 @@ pub fn main() -> ExitCode {
     answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Creates the key on each call, as the other side does.
+/// The key is created on each call, because client-go also does this.
 #[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
 }
 
-/// Returns an empty set of known objects, as on the other side.
+/// Returns an empty set of known objects. The client-go workload also has no known objects.
 fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Without `known_objects` the queue works as in informers: a list stays one item, and the queue is unlocked while a batch is processed.
+/// Without `known_objects`, the queue works as in informers. A list stays one item, and the queue is unlocked while a batch is processed.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -67,7 +67,8 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// Puts the queue behind its lock, as client-go's queues always are. Each call takes the lock and wakes the waiting threads.
+/// Puts the queue behind a lock, because the queues of client-go are always behind a lock. Each call takes the lock and wakes the waiting
+/// threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -78,12 +79,12 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops one item and drops it. The handler runs under the lock, as in client-go's `Pop`.
+/// Pops one item and drops it. The handler runs while the lock is held, as in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
 
-/// Adds all pods and then pops them one by one.
+/// Adds all pods, and then pops them one by one.
 fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     let mut adding = 0.0;
     let mut popping = 0.0;
@@ -101,7 +102,7 @@ fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) ->
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
-/// Adds each pod and pops it at once.
+/// Adds each pod and pops it directly after that.
 fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
         for pod in pods {
@@ -113,8 +114,8 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
 }
 
 /// Adds all pods to an atomic queue and pops them in batches. Each batch is written to an informer's store in one transaction, which
-/// returns the previous objects. For an update, the store has all pods before the measurement. Our store has an index by namespace,
-/// client-go's has none.
+/// returns the previous objects. For an update, the store has all pods before the measurement. Our store has an index by namespace, and the
+/// store of client-go has no index.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -139,7 +140,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` also holds a guard: the batch counts as in progress until it is dropped.
+        // `taken` contains a guard, so the batch is in progress until `taken` is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

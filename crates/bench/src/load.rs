@@ -1,11 +1,11 @@
-//! The load server of the area `cache`. It serves prepared pods to all sides over plain HTTP/1.1.
+//! The load server of the area `cache`. It serves prepared pods to the measured programs over plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|
 //! | `GET /api/v1/pods` | the list in chunks; pages of `limit` pods unless `resourceVersion=0` |
 //! | `GET /api/v1/pods?watch=true` | the events ordered by `/control/events`; `sendInitialEvents=true` sends all pods first |
 //! | `GET /control/stats` | the number of pods and watches, and the time of the last list request |
-//! | `GET /control/events?n=200000` | sends `n` updates to each watch, from number `first` on, as fast as it reads; the list stays the same |
+//! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
 //! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
 //! Event `i` updates pod `i * 7919` modulo the number of pods. Its version is the version of the list plus `i + 1`.
@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::pods::Pods;
 use http::{Answer, Request};
 
-/// Serves `pods` pods forever.
+/// Serves `pods` pods until the process ends.
 pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
     let server = Server {
         pods: RwLock::new(Pods::new(pods)),
@@ -36,7 +36,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // Errors of a connection concern only its client.
+            // Errors of a connection are ignored, because they affect only one client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })
@@ -44,7 +44,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order to all watches, and its number.
+    /// The last order to all watches, and the number of the order.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
@@ -58,7 +58,7 @@ enum Order {
     Expire,
 }
 
-/// The size of a chunk.
+/// The size of a chunk, in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Server {

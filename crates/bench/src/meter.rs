@@ -1,4 +1,4 @@
-//! Measures the cost of one run of a workload.
+//! Functions that measure the cost of one run of a workload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,16 +8,17 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The line that a binary prints.
+/// The result of a measurement, which a binary prints as one line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Wall time.
+    /// The elapsed wall time.
     pub wall_ns: f64,
-    /// CPU time of all threads.
+    /// The CPU time of all threads.
     pub cpu_ns: f64,
-    /// Heap allocations; a reallocation counts as one. `None` in a binary that does not count them, because counting takes time.
+    /// The number of heap allocations. A reallocation counts as one allocation. `None` in a binary that does not count allocations, because
+    /// counting takes time.
     pub allocations: Option<f64>,
-    /// Peak of resident memory minus the resident memory at the start.
+    /// The peak of resident memory minus the resident memory at the start.
     pub peak_bytes: f64,
     /// The number of operations.
     pub operations: f64,
@@ -46,12 +47,12 @@ impl Tally {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Counts `n` keys that were added and taken once each. An add and its get are one operation.
+    /// Counts `n` keys that were added and taken once. An add and its get count as one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Counts each add as one operation, and each get with its `done` as another.
+    /// Counts each add as one operation, and each get with its `done` as another operation.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
@@ -65,7 +66,7 @@ impl Sample {
     }
 }
 
-/// Runs `work` and measures it, without its preparation.
+/// Runs `work` and measures it. The preparation is not measured.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // Resets the peak of resident memory. If the kernel refuses, the peak includes the preparation.
     let _ = fs::write("/proc/self/clear_refs", "5");
@@ -101,7 +102,7 @@ pub(crate) fn resident_of(process: &str) -> f64 {
     status(process, "VmRSS:")
 }
 
-/// Returns the peak of resident memory since [`measure`] began.
+/// Returns the peak of resident memory since the start of [`measure`], in bytes.
 pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
@@ -113,12 +114,12 @@ pub(crate) fn sockets() -> f64 {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
-/// Returns the allocated bytes, or NaN in a binary that does not count them.
+/// Returns the number of allocated bytes. Returns NaN in a binary that does not count them.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// Returns the allocation statistics if the global allocator counts them.
+/// Returns the allocation statistics. Returns `None` if the global allocator does not count.
 fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
@@ -137,7 +138,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// Returns a value of `/proc/PROCESS/status` in bytes, or 0 if the file cannot be read.
+/// Returns a value of `/proc/PROCESS/status` in bytes. Returns 0 if the file cannot be read.
 fn status(process: &str, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

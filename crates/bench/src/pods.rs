@@ -1,7 +1,7 @@
-//! The pods that the load server serves. They look like pods of Deployments in a real cluster and have about 8 KB each.
+//! The pods that the load server serves. They are similar to pods of Deployments in a real cluster. Each pod has about 8 KB.
 //!
 //! There are 20 pods per replica set, 100 pods per node and 200 namespaces. Resource versions are in random order. The random seed is
-//! fixed: the same number of pods always gives the same pods.
+//! fixed, so the pods depend only on the number of pods.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use fastrand::Rng;
 
 /// Pods as JSON, in the form of list items.
 pub(crate) struct Pods {
-    /// All pods, separated by commas.
+    /// All pods as JSON, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The resourceVersion of the list.
+    /// The resourceVersion of the list of pods.
     version: u64,
 }
 
-/// The position of a pod in the JSON.
+/// The byte range of a pod in the JSON.
 struct Place {
     pod: Range<usize>,
-    /// The offset of its resourceVersion.
+    /// The offset of the pod's resourceVersion in the JSON.
     version: usize,
 }
 
@@ -82,7 +82,7 @@ impl Pods {
         }
     }
 
-    /// Gives new versions to `changed` pods, evenly spread over the list.
+    /// Sets new versions on `changed` pods. The pods are evenly distributed over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -107,7 +107,7 @@ struct ReplicaSet {
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // Line ends only make the file readable.
+        // Line ends are removed, because they only make the file readable.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -234,7 +234,7 @@ impl Value {
     }
 }
 
-/// Creates environment variables. Every fourth has a URL.
+/// Creates environment variables. Every fourth variable has a URL as its value.
 fn env(rng: &mut Rng, how_many: Range<usize>, namespaces: &[String]) -> Vec<(String, Value)> {
     let n = rng.usize(how_many);
     let variable = |i: usize| {
@@ -268,7 +268,7 @@ fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String)
     out.push_str(rest);
 }
 
-/// Writes the time that is `seconds` after the start of the year. Every month has 28 days.
+/// Writes the time that is `seconds` after the start of the year. For simplicity, every month has 28 days.
 fn put_time(out: &mut String, seconds: u64) -> std::fmt::Result {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let (month, day, hour, minute) = (1 + day / 28 % 12, 1 + day % 28, second / 3600, second / 60 % 60);
@@ -284,7 +284,7 @@ fn hex(rng: &mut Rng, digits: usize) -> String {
     (0..digits / 16).map(|_| format!("{:016x}", rng.u64(..))).collect()
 }
 
-/// Returns random letters as in generated names of Kubernetes, without vowels.
+/// Returns random letters without vowels, like the generated names of Kubernetes.
 fn letters(rng: &mut Rng, n: usize) -> String {
     (0..n).map(|_| char::from(*any(rng, b"bcdfghjklmnpqrstvwxz2456789"))).collect()
 }

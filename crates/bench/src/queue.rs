@@ -1,6 +1,6 @@
-//! The workloads of the area `queue`. `go/queue` runs the same ones on client-go and controller-runtime.
+//! The workloads of the area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
 //!
-//! The comment of a workload says what its measurement includes: the closure passed to `measure`.
+//! The measurement of a workload includes the closure that is passed to `measure`. The comment of each workload describes it.
 
 mod busy;
 mod crew;
@@ -33,11 +33,11 @@ pub struct Setting {
     pub keys: Keys,
     /// Whether the queue reports metrics.
     pub metrics: bool,
-    /// Whether tokio tasks do the work, in the default runtime, instead of plain threads.
+    /// Whether workers and producers are tokio tasks in the default runtime instead of plain threads.
     pub tasks: bool,
-    /// Whether workers mark a key as done and take the next one in one call. Only for workers that do nothing with their keys.
+    /// Whether workers mark a key as done and take the next key in one call. Only for workers that do nothing with their keys.
     pub next: bool,
-    /// Runs a fiftieth of the full size, to check that everything works.
+    /// Whether to run only a fiftieth of the workload, to check that it works.
     pub quick: bool,
 }
 
@@ -47,13 +47,13 @@ pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`: cloning costs nothing, as with Go's strings.
+    /// `&'static str`. Cloning costs nothing, as for Go's strings.
     Static,
-    /// `String`: each clone is an allocation.
+    /// `String`. Each clone is an allocation.
     String,
 }
 
-/// Runs a workload once. Returns `None` if the workload does not have this variant.
+/// A function that runs a workload once. Returns `None` if the workload does not have this variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
 /// A workload of plain threads.
@@ -81,7 +81,7 @@ macro_rules! crews {
     };
 }
 
-/// The workloads by name. Both sides and `cargo xtask bench` use these names.
+/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
 pub const WORKS: &[(&str, Work)] = &[
     ("add-drain-1", crews!(drain::add_then_drain, 1)),
     ("add-drain-8", crews!(drain::add_then_drain, 8)),

@@ -1,7 +1,8 @@
-//! The workloads of the area `rest`. `go/rest` runs the same ones on client-go, and `kube` on kube-rs.
+//! The workloads of the area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on kube-rs.
 //!
-//! All sides use one server ([`serve`]) and share the processors with it. The server's CPU time does not count. The GET workloads run for
-//! one second before their measurement of three seconds. The measurement of the watches begins two seconds after all are open.
+//! All client libraries use one server ([`serve`]) and run on the same processors as the server. The CPU time of the server is not counted.
+//! The GET workloads run for one second before their measurement of three seconds. The measurement of the watches begins two seconds after
+//! all watches are open.
 
 mod crates;
 mod get;
@@ -26,9 +27,9 @@ pub use server::{Listeners, serve};
 /// The variant of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server; for `list` the URL of the load server.
+    /// The kubeconfig of the server. For `list`, this is the URL of the load server.
     server: String,
-    /// Runs a shorter time, to check that everything works.
+    /// Whether to run for a shorter time, to check that the workload works.
     quick: bool,
 }
 
@@ -43,10 +44,11 @@ enum Protocol {
     Http2,
 }
 
-/// Runs a workload once, in a runtime with one thread per processor.
+/// A function that runs a workload once, in a runtime with one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. All sides and `cargo xtask bench` use these names. The `hyper` workloads use no client library.
+/// The workloads by name. The programs for all libraries and `cargo xtask bench` use these names. The `hyper` workloads use no client
+/// library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
     ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),

@@ -1,10 +1,10 @@
-//! Collects short durations from several threads and computes quantiles.
+//! A stopwatch that collects short durations from several threads and computes quantiles.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Collects durations. Each thread has a clone; when the clone is dropped, its durations are added to the shared list.
+/// A collection of durations. Each thread has a clone. When a clone is dropped, its durations are added to the shared list.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     local: Vec<u64>,
@@ -24,7 +24,8 @@ impl Stopwatch {
         self.local.push(time.as_nanos() as u64);
     }
 
-    /// Returns the quantile `q` of all durations in microseconds, or NaN if there are none. Call it after all other clones are dropped.
+    /// Returns the quantile `q` of all durations in microseconds. Returns NaN if there are no durations. Call this after all other clones
+    /// are dropped.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = (q * all.len() as f64).ceil() as usize;
@@ -35,7 +36,7 @@ impl Stopwatch {
     }
 }
 
-/// A clone adds to the same shared list.
+/// The clone adds its durations to the same shared list.
 impl Clone for Stopwatch {
     fn clone(&self) -> Self {
         Self { local: Vec::with_capacity(1 << 16), all: Arc::clone(&self.all) }

@@ -1,4 +1,4 @@
-//! Workloads for the informer cache alone. `go/cache` runs the same ones on client-go's indexer, with the same keys.
+//! Workloads that use only the informer cache. `go/cache` runs the same workloads on the indexer of client-go, with the same keys.
 
 use std::array;
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use crate::meter::{Tally, measure};
 use crate::{Sample, answer};
 
-/// A pod with only the fields that the workloads need.
+/// A pod that has only the fields that the workloads need.
 pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
@@ -35,10 +35,10 @@ struct Setting {
     quick: bool,
 }
 
-/// Runs a workload once.
+/// A function that runs a workload once.
 type Work = fn(&Setting) -> Sample;
 
-/// The workloads by name. Both sides and `cargo xtask bench` use these names.
+/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
 const WORKS: &[(&str, Work)] = &[
     ("store-add", add),
     ("store-get", |setting| get(setting, |_| true)),
@@ -70,7 +70,7 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as client-go's workload. `shift` moves each pod to another node.
+/// Creates the same pods as the client-go workload. `shift` moves each pod to another node.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -117,7 +117,7 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Gets each pod by its key ten times, in random order. `look` decides if the pod is read.
+/// Gets each pod by its key ten times, in random order. `look` gets each pod and may read it.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
@@ -154,7 +154,7 @@ fn list(setting: &Setting) -> Sample {
     })
 }
 
-/// Visits all pods of a snapshot, twenty times. `look` decides if a pod is read.
+/// Visits all pods of a snapshot, twenty times. `look` gets each pod and may read it.
 fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -167,7 +167,7 @@ fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Samp
     })
 }
 
-/// Takes and drops one snapshot per pod.
+/// Takes and drops one snapshot for each pod.
 fn snapshot(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -178,7 +178,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in random order. The new pod is on the same node or on another one.
+/// Replaces each pod, in random order. The new pod is on the same node or on another node.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -195,7 +195,8 @@ fn beside_snapshots(setting: &Setting) -> Sample {
     beside.with("of the rate without", share)
 }
 
-/// Runs for three seconds. One thread replaces pods, each time on another node. Other threads read by key or visit all pods of a snapshot.
+/// Runs for three seconds. One thread replaces pods, and each new pod is on another node. Other threads read pods by key, or visit all pods
+/// of a snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();

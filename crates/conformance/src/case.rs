@@ -1,4 +1,4 @@
-//! Recorded cases and their steps, and the packed files that store them: one line per case, one file per area.
+//! Recorded cases and their steps, and the packed files that store them. There is one file for each area, with one line for each case.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::Json;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// `area/name`.
+    /// The name, in the form `area/name`.
     pub name: String,
-    /// Requirements beyond a plain server: `controllers`, `slow`, `bare`, …
+    /// Requirements of the case in addition to a plain server, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// The purpose of the case, if its name does not say it.
+    /// The purpose of the case, if it is not clear from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The rows of the behaviour table that it covers.
+    /// The rows of the behaviour table that the case covers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
-    /// The release that was recorded.
+    /// The Kubernetes release from which the case was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The steps, in order.
@@ -34,7 +34,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether the case starts without its own namespace.
+    /// Returns whether the case starts without its own namespace.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// A step of a case. The value of `do` decides which fields are used; the others are absent.
+/// A step of a case. The value of `do` decides which fields are used. All other fields are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -63,28 +63,28 @@ pub struct Step {
     /// Headers to set. `null` removes a default header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, Option<String>>>,
-    /// A JSON body.
+    /// The body as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Json>,
-    /// A text body.
+    /// The body as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long body.
+    /// A long body that repeats a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// Variables to set from the response: a JSON pointer, or `header:Name`.
+    /// Variables to set from the response. Each value is a JSON pointer, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
     /// The user whose token is sent. By default an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Keeps only the values at these pointers of the response body, as `at`.
+    /// JSON pointers into the response body. Only the values at these pointers are recorded, as `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Keeps also the headers that all responses have.
+    /// Whether to also record the headers that all responses have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
     /// The number of frames to take (READ).
@@ -93,10 +93,10 @@ pub struct Step {
     /// Whether to wait for the end of the stream (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// `bookmarks` skips plain bookmarks (READ).
+    /// The value `bookmarks` skips ordinary bookmarks (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
-    /// How long to wait (READ, UNTIL, SLEEP).
+    /// The time to wait (READ, UNTIL, SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
     /// The value to check (UNTIL).
@@ -114,10 +114,10 @@ pub struct Step {
     /// The request to repeat (UNTIL). By default a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// Headers that the recorded response omits.
+    /// Headers that are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
-    /// The pointer of a JWT in the response. Its claims are recorded.
+    /// The JSON pointer of a JWT in the response. The claims of the JWT are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
     /// The steps to run concurrently (TOGETHER).
@@ -135,7 +135,7 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
-    /// The text.
+    /// The text to repeat.
     pub text: String,
     /// The number of repetitions.
     pub times: usize,
@@ -154,11 +154,11 @@ pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// Reads all cases below a folder and sorts them by name. A `.jsonl` file has one case per line, a `.json` file has one case.
+/// Reads all cases below a folder and sorts them by name. A `.jsonl` file has one case per line, and a `.json` file has one case.
 ///
 /// # Errors
 ///
-/// A file or line that cannot be read or parsed; two cases with the same name; a folder without cases.
+/// Returns an error if a file or line cannot be read or parsed, if two cases have the same name, or if the folder has no cases.
 pub fn load(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     load_into(folder, &mut cases)?;
@@ -198,11 +198,11 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases as `AREA.jsonl`, one per line. Replaces all files of the folder.
+/// Writes the cases to files with the name `AREA.jsonl`, with one case per line. Replaces all files of the folder.
 ///
 /// # Errors
 ///
-/// A file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn pack(cases: &[Case], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut areas: BTreeMap<&str, String> = BTreeMap::new();
     for case in cases {

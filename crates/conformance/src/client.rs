@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client with one connection per request and a deadline for each wait. It shares no code with restreq, so that a bug
-//! there cannot hide a bug here.
+//! A small HTTP/1.1 client with one connection per request and a deadline for each wait. It shares no code with `restreq`, so that a bug in
+//! `restreq` cannot hide a bug of the server.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use tokio_rustls::TlsConnector;
 /// The certificates to trust, for `https:` URLs.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Certificates signed by one of these CAs (PEM).
+    /// Trusts certificates that one of these CAs (PEM) has signed.
     Authorities(Vec<u8>),
-    /// Any certificate. For loopback servers with a self-signed certificate.
+    /// Trusts any certificate. This is for loopback servers with a self-signed certificate.
     Anyone,
 }
 
-/// Sends requests to one server.
+/// A client that sends requests to one server.
 pub(crate) struct Client {
     host: String,
     port: u16,
@@ -91,7 +91,7 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits for the rest of the body.
+    /// Waits for the remaining bytes of the body.
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.limit, body.collect()).await;
@@ -124,7 +124,7 @@ impl Streaming {
     }
 }
 
-/// The task that drives the connection. Dropping this aborts it.
+/// The task that drives the connection. Dropping this value aborts the task.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -138,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The request and the body return the errors of the connection as well.
+    // The result is ignored, because the request and the body also return the errors of the connection.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))

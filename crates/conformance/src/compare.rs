@@ -1,20 +1,20 @@
-//! Compares responses with the recorded ones.
+//! Compares responses with recorded responses.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::{Json, Step};
 
-/// A difference between a response and the recorded one.
+/// A difference between a response and the recorded response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The step and the path within the response.
     pub at: String,
     /// The recorded value.
     pub want: String,
-    /// The value of the response.
+    /// The value in the response.
     pub got: String,
-    /// Whether only the wording of a message differs. This does not fail a case.
+    /// Whether only the wording of a message differs. Such a difference does not fail a case.
     pub words: bool,
 }
 
@@ -114,7 +114,7 @@ fn short(value: impl fmt::Display) -> String {
 mod tests {
     use super::*;
 
-    /// Expects differences as `path` (an error) or `~path` (only wording).
+    /// Checks the differences. Each has the form `path` for an error, or `~path` if only the wording differs.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

@@ -5,24 +5,24 @@ use std::io::Write as _;
 use anyhow::Context;
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 
-/// The users in kube-apiserver's CSV format: token, user, uid, groups.
+/// The users in kube-apiserver's CSV format, with the columns token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port and compacts revision 1, as on a server that has been running for a while. It runs
-/// until it is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Compacts revision 1, because it is also compacted on a real server that has been
+/// running for a while. The server runs until it is shut down or dropped.
 ///
 /// # Errors
 ///
-/// The server does not start.
+/// Returns an error if the server does not start.
 pub async fn start() -> anyhow::Result<ApiServer> {
     start_with(Controllers::default()).await
 }
 
-/// Like [`start`], but with only these controllers.
+/// Starts the embedded server as [`start`] does, but with only these controllers.
 ///
 /// # Errors
 ///
-/// The server does not start.
+/// Returns an error if the server does not start.
 pub async fn start_with(controllers: Controllers) -> anyhow::Result<ApiServer> {
     let mut tokens = tempfile::NamedTempFile::new().context("creating the token file")?;
     tokens.write_all(TOKENS.as_bytes()).context("writing the token file")?;

@@ -1,4 +1,5 @@
-//! The list of cases that do not pass yet. A run must match it exactly, so that no change goes unnoticed.
+//! The list of cases that do not pass yet. The result of a run must match the list exactly, so that each change is
+//! noticed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,11 +18,11 @@ const HEAD: &str = "# Cases that the embedded server does not pass yet, one per 
 # writes this file; `cargo xtask ci` fails if the results differ from it.
 ";
 
-/// Reads a list with one name per line, sorted. Empty lines and comments (`#`) are ignored.
+/// Reads a sorted list with one name per line. Ignores empty lines and comments (`#`).
 ///
 /// # Errors
 ///
-/// The file cannot be read; a name is out of order or repeated.
+/// Returns an error if the file cannot be read, or if a name is not in order or occurs twice.
 pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut names = BTreeSet::new();
@@ -42,13 +43,13 @@ pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
 ///
 /// # Errors
 ///
-/// The file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The differences between the list and a run.
+/// The differences between the list and the result of a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
     /// Cases that are listed but pass.
@@ -60,7 +61,7 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Compares the list with the names of all replayed cases and of the failed ones.
+    /// Compares the list with the names of all replayed cases and the names of the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

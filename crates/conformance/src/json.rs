@@ -10,22 +10,22 @@ use serde_json::ser::Formatter;
 /// A JSON value.
 #[derive(Clone, Debug)]
 pub enum Json {
-    /// `null`
+    /// The value `null`.
     Null,
-    /// `true`, `false`
+    /// The value `true` or `false`.
     Bool(bool),
-    /// A number; 1 and 1.0 are equal.
+    /// A number. The numbers 1 and 1.0 are equal.
     Number(Number),
     /// A string.
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// The members in the order of the text. Names are unique: as in most parsers, the last value of a name wins.
+    /// The members in the order of the text. Names are unique, because the last value of a name is kept, as in most parsers.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Returns the member with this name, if this is an object that has it.
+    /// Returns the member with this name. Returns `None` if this is not an object or has no such member.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
@@ -43,14 +43,14 @@ impl Json {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Whether this is a string that consists only of digits.
+    /// Returns whether this is a string that consists only of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Returns the value at a JSON pointer. A part `key=value` selects the list element whose `key` has that value (`metadata.name=a` looks
-    /// one level deeper). A negative index counts from the end.
+    /// Returns the value at a JSON pointer. A segment `key=value` selects the list item whose `key` has this value. The key can be a path,
+    /// such as `metadata.name`. A negative index counts from the end.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -87,8 +87,8 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value: with a space after each comma and colon, and only ASCII. They matter where
-    /// a server quotes a body that it cannot parse.
+    /// Returns the bytes that the recorder sent for this value. They have a space after each comma and colon, and are only ASCII. The exact
+    /// bytes matter because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -24,13 +24,13 @@
 //!
 //! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders replace the values that differ between runs (`<uid:1>`,
 //!   `<rv:2>`, `<time>`).
-//! * [`replay`] runs the cases concurrently, each in its own namespace, and returns a [`Verdict`] for each.
+//! * [`replay`] runs the cases concurrently and returns a [`Verdict`] for each case. Each case has a separate namespace.
 //! * A [`Difference`] is a value that differs from the recorded response. Different *wording* of a message is reported but does not fail a
 //!   case.
-//! * [`side_by_side`] compares a real server with the embedded one on your own manifests.
+//! * [`side_by_side`] compares a real server with the embedded server on your own manifests.
 //! * [`failing`] is the list of the cases that the embedded server does not pass yet.
 //!
-//! The command is `cargo xtask conformance --server`; README.md has its options. The crate is never published.
+//! The command is `cargo xtask conformance --server`, and README.md lists its options. The crate is never published.
 
 mod case;
 mod client;

@@ -1,4 +1,5 @@
-//! `pintle-conformance`: replays the recorded cases against a server, by default the embedded one.
+//! The program `pintle-conformance`. It replays the recorded cases against a server, which is the embedded server by
+//! default.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +49,7 @@ struct Flags {
     /// Write one line per case: name, verdict, seconds, first difference.
     #[arg(long, value_name = "FILE")]
     tsv: Option<PathBuf>,
-    /// Send the manifests below DIR to the new server at --url and to the embedded one, and compare the responses.
+    /// Send the manifests below DIR to the new server at --url and to the embedded server, and compare the responses.
     #[arg(long, value_name = "DIR", requires = "url")]
     compare: Option<PathBuf>,
     /// Pack the cases of DIR into the repository without replaying them.
@@ -85,7 +86,7 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    // The list covers only the embedded server and only complete runs.
+    // The list of failing cases applies only to complete runs against the embedded server.
     let checks_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
     let listed = if checks_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
     let (target, embedded) = target(&flags).await?;
@@ -112,7 +113,8 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Compares both servers on manifests and prints a line for each cause. Returns whether there are no differences.
+/// Compares both servers on manifests and prints a line for each cause of differences. Returns whether there are no
+/// differences.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -154,14 +156,15 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats unexpected failures one at a time. On a busy machine a wait can exceed the limit of its case.
+/// Repeats cases that failed unexpectedly, one at a time. On a busy machine, a wait can exceed the time limit of its
+/// case.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// More failures than this are no coincidence.
+    /// If there are more failures than this, the load of the machine is not the reason.
     const FEW: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
@@ -178,7 +181,8 @@ async fn retry_alone(
     Ok(())
 }
 
-/// Checks that exactly the listed cases fail and prints the deviations. With `update`, rewrites the list and the page.
+/// Checks that exactly the listed cases fail, and prints the deviations. If `update` is true, rewrites the list and the
+/// page.
 fn check_list(
     listed: &BTreeSet<String>,
     failed: &BTreeSet<String>,

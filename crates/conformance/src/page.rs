@@ -1,4 +1,5 @@
-//! Writes `docs/CONFORMANCE.md`: which recorded cases the embedded server passes, and which features have no effect.
+//! Writes `docs/CONFORMANCE.md`. The page states which recorded cases the embedded server passes, and which features
+//! have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,7 +20,7 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The results of the client's scenarios on a real server. This note has a date, and no run changes it.
+/// The results of the client's scenarios on a real server. This text contains a date, and runs do not change it.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

@@ -1,4 +1,4 @@
-//! Learns the uids, revisions and variables of a case and replaces them with placeholders.
+//! Collects the uids, revisions and variables of a case, and replaces them with placeholders.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,14 +7,14 @@ use anyhow::Context;
 use crate::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values that one run of a case has seen so far.
+/// The values that were collected in one run of a case so far.
 pub(crate) struct Placeholders {
-    /// The variables in the order they were set, after the run's own `id`, `ns` and `Id`. `dollar` is for a literal `$`, as in
-    /// `${dollar}{x}`.
+    /// The variables. The variables `id`, `ns` and `Id` of the run are first. All other variables follow in the order in which they were
+    /// set. The variable `dollar` is a literal `$`, as in `${dollar}{x}`.
     variables: Vec<(String, String)>,
     /// Variables whose value is masked in responses.
     hidden: BTreeSet<String>,
-    /// Each uid with its number, in the order of first appearance.
+    /// The number of each uid, in the order of first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
@@ -32,7 +32,7 @@ impl Placeholders {
 
     /// Saves a value of a response for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Revisions and uids have their own placeholders.
+        // Revisions and uids have separate placeholders.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -40,7 +40,7 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Replaces the variables in a text: `${x}`, and `${x+5}` for a number.
+    /// Replaces the variables in a text. A variable is written as `${x}`. For a number, `${x+5}` adds 5.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -86,7 +86,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids and collects the revisions of a response, in order of appearance.
+    /// Numbers the uids of a response and collects its revisions, in the order of appearance.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -118,7 +118,7 @@ impl Placeholders {
         }
     }
 
-    /// Returns a response with placeholders for all values that differ between runs. Call it after all responses are learned.
+    /// Returns a response with placeholders for all values that differ between runs. Call this after all responses have been collected.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -126,9 +126,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// The longest value first, so that a name inside another name does not split it.
+    /// The longest value is replaced first. Otherwise, a value could split a longer value that contains it.
     names: Vec<(&'a str, &'a str)>,
-    /// The revisions, sorted. The rank is the index plus one.
+    /// The sorted revisions. The number in a placeholder is the index plus one.
     revisions: Vec<u128>,
 }
 
@@ -189,7 +189,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Whether this is a list of objects, so that its metadata belongs to the list.
+/// Returns whether this is a list of objects. In this case, the metadata belongs to the list.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -201,14 +201,14 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or bookmark. This revision is the server's, not an object's.
+/// Replaces the revision in the metadata of a list or bookmark. It is the revision of the server and not of an object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Masks the object of a bookmark. In a table's bookmark, the rows have the revision as well.
+/// Masks the object of a bookmark. In the bookmark of a table, the rows also have the revision.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

@@ -19,10 +19,10 @@ use crate::placeholders::{Placeholders, is_list};
 use crate::stream::Stream;
 use crate::{Case, Json, Step, token};
 
-/// Headers that recorded responses include.
+/// The headers that recorded responses include.
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
-/// Headers that are included only with `all_headers`.
+/// The headers that recorded responses include only if `all_headers` is set.
 const MORE_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
@@ -33,7 +33,7 @@ const MORE_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters of generated names. Without vowels they do not form words.
+/// The letters of generated names. They contain no vowels, so that names do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
 /// The server under test and the administrator's token.
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     pub(crate) patience: Duration,
 }
 
-/// Runs a case and returns its steps with the responses. The case has its own namespace, which is deleted afterwards.
+/// Runs a case and returns its steps with the responses. The case has a separate namespace, which is deleted afterwards.
 ///
 /// Each wait has a deadline, so the function ends for any finite number of steps.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
@@ -54,12 +54,12 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
     let ran = session.steps(&case.steps).await;
-    // Deletes the namespace even if a step failed. The verdict does not depend on this request.
+    // The namespace is deleted even if a step failed. The result of this request is ignored, because the verdict does not depend on it.
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
 
-/// Sends steps to a server and stores the variables from their responses.
+/// A session that sends steps to a server and stores the variables from their responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
@@ -67,7 +67,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session whose names contain the letters `id`; `${ns}` is `t-` and these letters.
+    /// Creates a session whose names contain the letters in `id`. The variable `${ns}` is `t-` followed by these letters.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         Self { server, known: Placeholders::new(id), streams: BTreeMap::new() }
     }
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// No response; a status code other than 200; a body that is not JSON.
+    /// Returns an error if there is no response, if the status code is not 200, or if the body is not JSON.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Json> {
         let answer = self.send(&request("GET", path, None)).await?;
         let content = content(&answer);
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         Ok(ran)
     }
 
-    /// Replaces the values that differ between runs in the response of a step. Call it after the last step.
+    /// Replaces the values that differ between runs in the response of a step. Call this after the last step.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
@@ -245,7 +245,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Learns from a response, saves the requested variables, and reduces the response to the recorded parts.
+    /// Collects the values of a response, saves the requested variables, and reduces the response to the recorded values.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -327,7 +327,7 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // The content type of some JSON is text/plain.
+    // Some JSON bodies have the content type text/plain.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {

@@ -1,4 +1,4 @@
-//! Masks the parts of a text that differ between runs: UUIDs, times, tokens and revisions in messages.
+//! Masks the values in a text that differ between runs. These are UUIDs, times, tokens and revisions in messages.
 
 /// Replaces UUIDs, times, tokens and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>` or the results of `uid` and `revision`.
 pub(crate) fn mask(
@@ -16,12 +16,12 @@ pub(crate) fn mask(
     replace(&text, |rest| named_revision(rest, &revision))
 }
 
-/// Whether the whole text is a UUID in lower case.
+/// Returns whether the whole text is a UUID in lower case.
 pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. Where `at` matches, its replacement is inserted and the matched length skipped.
+/// Scans the text once. At each position where `at` matches, inserts the replacement and skips the matched length.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -40,7 +40,7 @@ fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     out
 }
 
-/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
+/// Returns the UUID at the start of the text. Its form is `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 fn uuid(text: &str) -> Option<&str> {
     let found = text.get(..36)?;
     let fits = found.bytes().enumerate().all(|(index, byte)| match index {
@@ -50,7 +50,7 @@ fn uuid(text: &str) -> Option<&str> {
     fits.then_some(found)
 }
 
-/// `dddd-dd-ddTdd:dd:dd[.d…]Z`
+/// Returns the length and the placeholder of the time at the start of the text. Its form is `dddd-dd-ddTdd:dd:dd[.d…]Z`.
 fn time(text: &str) -> Option<(usize, String)> {
     const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();
@@ -69,7 +69,7 @@ fn time(text: &str) -> Option<(usize, String)> {
     closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
 }
 
-/// `eyJ….eyJ….…`
+/// Returns the length and the placeholder of the JWT at the start of the text. Its form is `eyJ….eyJ….…`.
 fn jwt(text: &str) -> Option<(usize, String)> {
     let is_of_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let end = text.find(|c: char| !is_of_part(c) && c != '.').unwrap_or(text.len());
@@ -91,7 +91,7 @@ fn too_old(text: &str) -> Option<(usize, String)> {
     Some((head.len() + first.len() + middle.len() + second.len(), format!("{head}<n>{middle}<n>")))
 }
 
-/// `resourceVersion=5`, `resourceVersion: 5`, `resourceVersion: "5`
+/// Masks the revision in `resourceVersion=5`, `resourceVersion: 5` and `resourceVersion: "5`.
 fn named_revision(text: &str, revision: impl Fn(u128) -> Option<String>) -> Option<(usize, String)> {
     let after = text.strip_prefix("resourceVersion")?;
     let after = after.strip_prefix('=').or_else(|| after.strip_prefix(": "))?;

@@ -1,4 +1,4 @@
-//! Sends the manifests of a folder to a real kube-apiserver and to the embedded server, and compares their answers.
+//! Sends the manifests of a folder to a real kube-apiserver and to the embedded server, and compares their responses.
 
 mod causes;
 mod definitions;
@@ -24,7 +24,7 @@ use crate::{Step, Target, embedded};
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// The time that a server has to become ready.
+/// The maximum time in which a server must become ready.
 const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison.
@@ -40,12 +40,12 @@ pub struct Comparison {
     pub causes: Causes,
 }
 
-/// Compares a real server with an embedded one on the manifests below a folder. It starts the embedded server. The real server should be a
-/// new one without controllers, because the objects of each document are not deleted.
+/// Compares a real server with the embedded server on the manifests below a folder. Starts the embedded server. The real server should be
+/// new, because the objects of each document are not deleted. It should have no controllers.
 ///
 /// # Errors
 ///
-/// The folder has no manifests; a server does not start or does not answer.
+/// Returns an error if the folder has no manifests, or if a server does not start or does not respond.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -60,7 +60,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // An object without a namespace, such as a default class, can change how the server treats other objects.
+    // Objects without a namespace are sent one at a time, because they can change the handling of other objects. An example is a default
+    // class.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -132,7 +133,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Returns the documents with their resources. Documents without a resource are skipped.
+    /// Returns the documents with their resources. Skips documents without a resource.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {

@@ -10,13 +10,13 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// The maximum number of buffered frames. It is far more than a case needs, and slows down a server that sends too many.
+/// The maximum number of buffered frames. It is much more than a case needs. If a server sends more frames, it must wait.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
     frames: Vec<Json>,
     taken: usize,
-    /// `None` after the stream has ended, even with an error.
+    /// The receiver of frames. `None` after the stream has ended or failed.
     coming: Option<mpsc::Receiver<Json>>,
     pump: JoinHandle<()>,
 }
@@ -31,11 +31,11 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Takes the frames that a READ step requests.
+    /// Removes and returns the frames that a READ step requests.
     ///
     /// # Errors
     ///
-    /// Too few frames arrived before the deadline.
+    /// Returns an error if too few frames arrived before the deadline.
     pub(crate) async fn take(&mut self, step: &Step, deadline: Instant) -> anyhow::Result<Vec<Json>> {
         loop {
             if step.skip.is_some() {
@@ -86,7 +86,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Whether this is a bookmark other than the end mark of the initial events. The server decides when to send such bookmarks.
+/// Returns whether this is an ordinary bookmark. The bookmark that ends the initial events is not ordinary. The server decides when to send
+/// ordinary bookmarks.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -1,4 +1,5 @@
-//! The recorded form of a JWT: the names of its header members, and its claims with times relative to its creation.
+//! The recorded form of a JWT. It contains the names of the JWT's header members, and the claims with times relative to
+//! the creation of the JWT.
 
 use anyhow::Context;
 use base64::Engine;

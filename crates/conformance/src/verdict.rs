@@ -17,14 +17,14 @@ pub struct Target {
     pub url: String,
     /// The token of a user in the group `system:masters`.
     pub token: String,
-    /// The certificates to trust, for `https:`.
+    /// The certificates to trust, for `https:` URLs.
     pub trust: Trust,
     /// The number of concurrent cases, at least one.
     pub at_once: usize,
     /// The timeout of a response.
     pub limit: Duration,
-    /// The maximum time that a step may poll, even if the case allows more. An embedded server does in milliseconds what takes a cluster a
-    /// minute.
+    /// The maximum time that a step may poll, even if the case allows more. The limit is useful because an embedded server needs
+    /// milliseconds for changes that take a minute in a cluster.
     pub patience: Duration,
 }
 
@@ -35,18 +35,18 @@ pub struct Verdict {
     pub name: String,
     /// The duration of the case.
     pub took: Duration,
-    /// The differences to the recorded responses, including differences of wording.
+    /// The differences from the recorded responses, including differences in wording.
     pub differences: Vec<Difference>,
 }
 
 impl Verdict {
-    /// Whether the case passes. Differences of wording are ignored.
+    /// Returns whether the case passes. Ignores differences in wording.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.differences.iter().all(|difference| difference.words)
     }
 
-    /// Returns `pass`, `words` (passes, but the wording of messages differs) or `fail`.
+    /// Returns `pass`, `words` or `fail`. `words` means that the case passes, but the wording of messages differs.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -57,19 +57,20 @@ impl Verdict {
     }
 }
 
-/// Replays the cases, several at a time, and returns the verdicts sorted by name. Calls `done` with each verdict when its case ends.
+/// Replays the cases, several at a time. Calls `done` with each verdict when its case ends. Returns the verdicts sorted by name.
 ///
 /// Dropping the future stops the running cases. Their namespaces are not deleted.
 ///
 /// # Errors
 ///
-/// Only errors that concern all cases, such as an invalid URL. A case that cannot run fails, with the error as its difference.
+/// Returns only errors that concern all cases, such as an invalid URL. If a single case cannot run, it fails, and the error is its
+/// difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Slow cases start first, so that they wait while the others run.
+    // Slow cases start first, so that they wait while other cases run.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

@@ -1,4 +1,4 @@
-//! Server-side apply: the resulting object, and conflicts with other managers.
+//! Server-side apply. It computes the resulting object and the conflicts with other managers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,24 +27,24 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, including `managedFields`. It is not defaulted, and may not fit the types of Go.
+    /// The object, including `managedFields`. It has no defaults for new fields, and its values may not fit Go's types.
     pub object: Json,
-    /// Whether the object changed, apart from `managedFields`. If not, it is the live object.
+    /// Whether the object changed, ignoring `managedFields`. If it did not change, `object` is the live object.
     pub changed: bool,
 }
 
-/// Why an apply fails.
+/// An error of an apply. The variants state the status code of the response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
-    /// 400: the configuration is invalid for this object.
+    /// Status 400: the configuration is invalid for this object.
     BadRequest(String),
-    /// 409: other managers own fields that the apply would change.
+    /// Status 409: other managers own fields that the apply would change.
     Conflicts(Conflicts),
-    /// 500 without a reason: the configuration does not fit the schema.
+    /// Status 500 without a reason: the configuration does not fit the schema.
     Typed(String),
 }
 
-/// Fields that an apply would change but that other managers own.
+/// Fields that an apply would change although other managers own them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
@@ -106,12 +106,13 @@ impl std::error::Error for ApplyError {}
 
 /// Applies the configuration of a manager to the live object and records the owners of fields. `live` is `None` if the object is created.
 ///
-/// The configuration is complete: a field is removed if the manager applied it before, omits it now, and is its only owner. `applied` is
-/// JSON in the version of the request, as the client sent it. `live` is the stored object in this version, as Go writes it.
+/// `applied` is the complete configuration of the manager. Therefore, a field is removed if the manager applied it before, omits it now,
+/// and is its only owner. `applied` is the client's JSON in the version of the request. `live` is the stored object in this version, as Go
+/// writes it.
 ///
 /// # Errors
 ///
-/// See [`ApplyError`]. Without `force`, an apply that changes a field of another manager fails.
+/// See [`ApplyError`]. Without `force`, an apply that changes a field of another manager returns [`ApplyError::Conflicts`].
 pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied[name].text("");
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
@@ -137,13 +138,13 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // All existing fields belong to a manager with this name.
+        // If no fields are managed yet, all existing fields are assigned to a manager with this name.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // Fields that kubectl applied on the client side count as its own.
+            // Fields that kubectl applied with client-side apply count as fields of this manager.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -158,7 +159,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Whether Go can decode the value as managed fields. If not, it is ignored here, and the check against the schema reports it.
+/// Returns whether Go can decode the value as managed fields. A value that Go cannot decode is ignored here, because the check against the
+/// schema reports it.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -166,7 +168,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. Conflicts in the manager's `own` fields do not count.
+/// Applies the configuration. Conflicts in `own`, the fields of the manager, are ignored.
 fn run(
     live: &Json,
     applied: &Json,
@@ -238,9 +240,9 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Removes the fields that the manager applied before, omits now, and shares with no other manager.
+/// Removes the fields that the manager applied before and omits now. Keeps fields that another manager owns.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
-    // The last set has the paths of the version of the last apply.
+    // The paths in `last` are paths in the version of the last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
     let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
     pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
@@ -257,7 +259,7 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // Restores owned fields below a removed path …
+    // Fields that a manager owns below a removed path are restored.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -279,13 +281,13 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // … and fields without an owner, unless the manager applied them before.
+    // Fields without an owner are also restored, unless the manager applied them before.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns the merged object, reduced to paths that are in `pruned` or owned.
+/// Returns the merged object with only the paths that are in `pruned` or in `owned`.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);
@@ -313,7 +315,7 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// Updates kubectl's annotation to the applied configuration, if the annotation exists.
+/// Sets kubectl's last-applied annotation to the applied configuration, if the annotation exists.
 fn update_last_applied(object: &mut Json, applied: &Json) {
     let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;
@@ -336,7 +338,7 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns a version as Go writes it with a kind: the version of the core group has a leading slash.
+/// Returns a version in the form that Go writes before a kind. In this form, the version of the core group has a leading slash.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

@@ -1,4 +1,4 @@
-//! Compares two objects of one type: added, modified and removed fields.
+//! Compares two objects of one type and returns the added, modified and removed fields.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// Like [`changed`](Self::changed), without a copy.
+    /// Converts the difference to the added and modified paths, without a copy.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -40,7 +40,7 @@ impl Comparison {
         }
     }
 
-    /// Compares the values at a step. `step` is only called if they differ, because most values are equal.
+    /// Compares the values at a path step. `step` is called only if the values differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
@@ -74,7 +74,8 @@ pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value. The type decides, except for JSON of any shape. There, null counts as a map.
+/// The shape of a value. It comes from the type, except for JSON of any shape. For such JSON, it comes from the value,
+/// and null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -93,7 +94,7 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Whether server-side apply owns a map of this type as a whole.
+/// Returns whether server-side apply owns a map of this type as a whole.
 pub(super) fn atomic_map(of: &Type) -> bool {
     match of {
         Type::Struct { atomic, .. } => *atomic,
@@ -110,7 +111,7 @@ pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     }
 }
 
-/// Returns the type of a member. It is [`Type::Any`] if the type does not know the member.
+/// Returns the type of a member. Returns [`Type::Any`] if the type does not declare the member.
 pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
     of.child(name).unwrap_or(&Type::Any)
 }
@@ -123,7 +124,7 @@ pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
     }
 }
 
-/// Compares by value: 3 equals 3.0.
+/// Compares scalars by value, so 3 equals 3.0.
 pub(super) fn equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
@@ -135,7 +136,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// The ways in which a value itself differs.
+/// The difference of a value as a whole, without the values inside it.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -172,7 +173,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values that have the shape `after`. Returns true if they were compared as a whole.
+/// Compares two values that have the shape `after`. Returns whether they were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,

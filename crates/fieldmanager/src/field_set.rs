@@ -17,7 +17,7 @@ pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     set
 }
 
-/// Adds the claimed paths below a value. Returns whether the value itself is claimed.
+/// Adds the claimed paths below a value. Returns whether the path of the value itself is claimed.
 fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
@@ -63,14 +63,15 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// Returns the errors of an applied object, in the words of Go's library. Empty if the object fits its schema.
+/// Returns the errors of an applied object, with the texts of Go's library. The result is empty if the object fits its
+/// schema.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
     let mut errors = ValidationErrors::default();
     check_value(of, value, &mut String::new(), &mut errors);
     errors.all
 }
 
-/// The errors found so far. Their total size is limited, because a path can be as long as the object.
+/// A list of errors. Their total size is limited, because a path can be as long as the object.
 #[derive(Default)]
 struct ValidationErrors {
     all: Vec<String>,

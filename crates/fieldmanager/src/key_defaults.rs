@@ -1,15 +1,15 @@
-//! Limits the memory that list items take from the defaults of their keys.
+//! Limits the memory for the defaults of list keys in the paths of list items.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
 use super::compare::{keyed, member};
 
-/// The maximum size of the defaults in the paths of one object, in bytes. An object with more of them is too large to be stored.
+/// The maximum size of the defaults in the paths of one object, in bytes. An object that exceeds the limit is too large to be stored.
 const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Whether the paths of an object's items are within the limit. The path of an item contains the defaults of all keys that the item omits,
-/// so a small object could need any amount of memory.
+/// Returns whether the paths of an object's list items are within the limit. The path of an item contains the defaults of all keys that the
+/// item omits. Without the limit, the paths of a small object could need any amount of memory.
 pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }
@@ -35,7 +35,7 @@ fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns the approximate size of a default in memory. A default is a scalar.
+/// Returns the approximate size of a default in memory, in bytes. A default is a scalar.
 fn weight(default: &Json) -> usize {
     2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

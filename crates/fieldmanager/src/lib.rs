@@ -1,10 +1,10 @@
-//! Field ownership: `metadata.managedFields` and server-side apply.
+//! Field ownership, as recorded in `metadata.managedFields`, and server-side apply.
 //!
-//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager owned before and now omits. A change
-//!   of a field that another manager owns is a conflict ([`Conflicts`]).
+//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager applied before and omits now, unless
+//!   another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
 //! - [`track_update`] records a write that is not an apply.
-//! - [`scale_entries`] and [`keep_scale_entries`] do the same for writes of `/scale`.
-//! - [`WriteContext`] has the manager, the time, and the schema of the kind. All functions are pure.
+//! - [`scale_entries`] and [`keep_scale_entries`] update the entries for writes of `/scale`.
+//! - [`WriteContext`] has the manager and the time of a write, and the schema of the kind. All functions are pure.
 //!
 //! Results and error texts match kube-apiserver.
 //!
@@ -55,7 +55,8 @@ pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
-/// Converts an object between two versions, as in `apiVersion`. Returns `None` if one of them is unknown.
+/// A function that converts an object from one version to another. The versions have the form of `apiVersion`. The function returns `None`
+/// if one of them is unknown.
 pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 
 /// The manager, the time, and the kind of a write.
@@ -63,11 +64,11 @@ pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 pub struct WriteContext<'a> {
     /// The name of the manager that writes.
     pub manager: &'a str,
-    /// The version of the request: `version` or `group/version`.
+    /// The version of the request. It has the form `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource of the write; empty for the object itself. Entries of `scale` have no time.
+    /// The subresource of the write. Empty for the object itself. The server writes no time in entries of `scale`.
     pub subresource: &'a str,
-    /// The time of the write: RFC 3339, in UTC and whole seconds.
+    /// The time of the write in the format of RFC 3339, in UTC and whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
@@ -80,12 +81,13 @@ pub struct WriteContext<'a> {
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates the context for a write of the object itself. The kind has one version, and the write can change all fields.
+    /// Creates the context for a write of the object itself. In this context, the kind has one version, and the write can change all
+    /// fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
     }
 
-    /// Whether entries of this version are kept. The fields in a version of another group are unknown.
+    /// Returns whether entries of this version are kept. Entries of another group are not kept, because their fields are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || match self.schema.is_custom() {
@@ -107,7 +109,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns the group; empty for the core group.
+/// Returns the group of a version. It is empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -15,7 +15,7 @@ pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// Empty for appliers, which have one entry for all versions.
+    /// The version of an updater's entry. Empty for appliers, because an applier has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -23,7 +23,7 @@ pub(super) struct ManagerId {
 /// The fields that a manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The version of the paths.
+    /// The version that the paths belong to.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -35,7 +35,7 @@ impl Managed {
     }
 }
 
-/// The maximum number of updaters. The oldest ones beyond it are folded.
+/// The maximum number of entries of updaters. If there are more, the oldest entries are merged.
 const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
@@ -74,11 +74,12 @@ impl Managers {
         Some(managers)
     }
 
-    /// Writes `metadata.managedFields`: appliers first, then by time, name, version and subresource.
+    /// Writes `metadata.managedFields`. Appliers precede updaters. Both are sorted by time, name, version and
+    /// subresource.
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
-        // RFC 3339 in whole seconds of UTC sorts as text.
+        // Times in RFC 3339 with whole seconds and in UTC can be sorted as texts.
         entries.sort_by(|(a, x), (b, y)| {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
@@ -92,7 +93,7 @@ impl Managers {
         }
     }
 
-    /// Folds the oldest updaters of a version into one entry until the limit is met.
+    /// Merges the oldest entries of updaters of a version into one entry until the limit is met.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
         if count <= MAX_UPDATERS {
@@ -126,7 +127,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // The folded entry gets the later time.
+                // The merged entry gets the later time.
                 into.time = managed.time;
             }
             self.0.remove(&id);

@@ -9,11 +9,11 @@ use super::compare::{Shape, atomic_map, is_empty_or_absent, keyed, member, shape
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Merges `applied` into `live`. Returns `None` for a value with no content left.
+/// Merges `applied` into `live`. Returns `None` if the result has no content.
 ///
 /// # Errors
 ///
-/// An item of a list has no identity, or a list of `applied` has duplicate items.
+/// Returns an error if an item of a list has no identity, or if a list of `applied` has duplicate items.
 pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
@@ -53,12 +53,12 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Walks both lists in parallel:
+/// Merges two lists by comparing the first remaining item of each list:
 ///
-/// - Equal heads are merged.
-/// - A live item that also occurs later in the applied list is skipped; it is merged at its place there.
-/// - Another live item that was not applied is copied.
-/// - Otherwise, the head of the applied list is merged.
+/// - If both items have the same identity, they are merged.
+/// - If the live item also occurs later in the applied list, it is skipped. It is merged at its position in the applied list.
+/// - If the live item does not occur in the applied list, it is copied.
+/// - Otherwise, the applied item is merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -116,8 +116,8 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. A map or list stays, possibly empty, if paths below its members are removed. It becomes null if all its members are
-/// removed.
+/// Removes paths. If only paths below the members of a map or list are removed, the map or list stays, even if it is empty. If all its
+/// members are removed, it becomes null.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {

@@ -1,4 +1,4 @@
-//! A step of a path, in the format of `fieldsV1`.
+//! One step of a path, in the format of `fieldsV1`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,25 +6,25 @@ use std::fmt;
 use pintle_json::{Json, Map, Text};
 use pintle_schema::{ListKey, ListType, Topology};
 
-/// A step of a path into an object.
+/// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// A field of a struct, or a key of a map.
     Field(Text),
-    /// A list item whose key fields have these values. Sorted by name.
+    /// The list item whose key fields have these values. The fields are sorted by name.
     Key(Vec<(Text, Atom)>),
-    /// An item of a set.
+    /// The item of a set with this value.
     Value(Atom),
     /// The list item at this index.
     Index(i64),
 }
 
-/// A value with an order: null, false, true, numbers, strings, then everything else.
+/// A value with an order. The order is null, false, true, numbers, strings, and then all other values.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 
 impl PathElement {
-    /// Parses `f:name`, `k:{…}`, `v:…` or `i:0`.
+    /// Parses an element of the form `f:name`, `k:{…}`, `v:…` or `i:0`.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_at_checked(2)?;
         match kind {
@@ -63,7 +63,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the approximate size in memory.
+    /// Returns the approximate size in memory, in bytes.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {
@@ -79,7 +79,7 @@ impl PathElement {
     ///
     /// # Errors
     ///
-    /// The item has no identity.
+    /// Returns an error if the item has no identity.
     pub fn of_item<'a>(list: &'a ListType, item: &Json) -> Result<Self, Indistinct<'a>> {
         let keys = match &list.topology {
             Topology::Keyed(keys) => keys,
@@ -119,17 +119,17 @@ impl PathElement {
     }
 }
 
-/// Why an item has no identity. The message is built only when it is displayed.
+/// The reason why an item has no identity. The message is built only when it is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// Any other reason, as Go's message.
+    /// Any other reason. Contains Go's message.
     Reason(&'static str),
     /// The item has none of these keys.
     Keyless(&'a [ListKey]),
 }
 
 impl fmt::Display for Indistinct<'_> {
-    /// Formats Go's message.
+    /// Formats the message of Go's library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reason(why) => f.write_str(why),
@@ -147,7 +147,7 @@ impl fmt::Display for Indistinct<'_> {
 }
 
 impl fmt::Display for PathElement {
-    /// Formats the element for messages: `.name`, `[name="c"]`, `[="v"]`, `[0]`.
+    /// Formats the element for messages, in the form `.name`, `[name="c"]`, `[="v"]` or `[0]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),

@@ -23,11 +23,11 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// Transfers the entries of a written scale to `object`, which still has its entries from before the write.
+/// Transfers the entries of a written scale to `object`. `object` must still have its entries from before the write.
 ///
-/// The replicas of an updater become a separate entry without a time, because entries of the scale have another version. So, as in
-/// kube-apiserver, a write changes the entries even if it does not change the replicas. If an updater has two entries, the next write reads
-/// the last one.
+/// If an updater owns the replicas, this ownership becomes a separate entry without a time, because entries of the scale have a different
+/// version. Therefore, as in kube-apiserver, a write changes the entries even if it does not change the replicas. If an updater has two
+/// entries, the next write reads the last entry.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // The other fields of the manager's entry stay in it.
+        // All other fields of the manager's entry stay in this entry.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

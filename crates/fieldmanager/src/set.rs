@@ -10,7 +10,7 @@ use super::path_element::PathElement;
 
 /// A set of paths into an object, such as the fields that a manager owns.
 ///
-/// A path may be in the set with or without the paths above and below it.
+/// The set can contain a path without containing the paths above or below this path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     members: BTreeSet<PathElement>,
@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Whether the set contains the path of this one step.
+    /// Returns whether the set contains the path that consists of this single step.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Whether the set contains exactly this path.
+    /// Returns whether the set contains exactly this path.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -86,24 +86,24 @@ impl Set {
         }
     }
 
-    /// Returns the part of the set below a step.
+    /// Returns the set of the paths below a step. The paths in the result do not contain the step.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Returns the paths in order, until they take `left` bytes. Subtracts their size from `left`.
+    /// Returns the paths in order, until their size exceeds `left` bytes. Subtracts their size from `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
         all
     }
 
-    /// Returns the paths that are in either set.
+    /// Returns the paths that are in at least one of the sets.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.extend(other.clone());
@@ -169,7 +169,7 @@ impl Set {
         both
     }
 
-    /// Returns the set with the struct fields above each path added.
+    /// Returns the paths of the set, and the paths of all struct fields above them.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

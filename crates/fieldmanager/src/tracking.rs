@@ -13,12 +13,12 @@ use super::versions::Differences;
 
 /// Records the owners of fields in `new` after a write that is not an apply.
 ///
-/// `old` is the object before the write, or `None` if `new` is created. Both are in the version of the request, decoded and defaulted. They
-/// do not yet contain changes by admission and by the strategy of the kind, because these have no owner. The acting manager becomes the only
-/// owner of new and changed fields. Removed fields lose their owners. An existing object without entries stays untracked.
+/// `old` is the object before the write, or `None` if `new` is created. Both must be in the version of the request, decoded and defaulted.
+/// They must not contain changes by admission and by the strategy of the kind, because such changes have no owner. The manager of the write
+/// becomes the only owner of new and changed fields. Removed fields lose their owners. An existing object without entries gets no entries.
 ///
-/// If the client sent `managedFields` in `new`, they have an effect: an empty list or one empty entry clears all entries, and a well-formed
-/// list replaces the stored one. A write through a subresource ignores them.
+/// If `new` has `managedFields` from the client, an empty list or one empty entry clears all entries. A well-formed list replaces the
+/// stored list. A write through a subresource ignores these `managedFields`.
 ///
 /// If the keys of list items have too many defaults, all entries are cleared. Such an object is too large to be stored.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
@@ -54,7 +54,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Gives the acting manager the difference between two objects.
+/// Makes the manager of the write the owner of the difference between two objects.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
@@ -76,7 +76,7 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
     managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
 }
 
-/// The paths that are never tracked.
+/// Returns the paths that are never tracked.
 pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     let field = |name: &str| PathElement::Field(name.into());
     let mut never = Set::default();
@@ -99,7 +99,7 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Whether the `managedFields` that a client sent clear all entries.
+/// Returns whether the `managedFields` that a client sent clear all entries.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

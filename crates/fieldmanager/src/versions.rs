@@ -1,4 +1,4 @@
-//! A write in each version in which a manager owns fields.
+//! The difference that a write makes, in each version in which a manager owns fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,7 +35,8 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference in an API version, or in the version of the request if there is none for `api_version`.
+    /// Returns the difference in `api_version`. If there is none for this version, returns the difference in the
+    /// version of the request.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
@@ -58,7 +59,7 @@ impl Differences {
     }
 }
 
-/// Compares two objects of one version, except for the fields that the write cannot change.
+/// Compares two objects of one version. Ignores the fields that the write cannot change.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -80,7 +81,8 @@ impl<'a> VersionView<'a> {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Returns the view of another version. `None` if its fields have the same names as in the version of the request.
+    /// Returns the view of another version. Returns `None` if its fields have the same names as in the version of the
+    /// request.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         ctx.convert.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);

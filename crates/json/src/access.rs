@@ -1,12 +1,12 @@
-//! Methods to read and change values. Methods that read take a path, methods that change take a key. None panics: a value of the wrong type
-//! counts as absent and is not changed.
+//! Methods that read and change values. A method that reads takes a path, and a method that changes takes a key. No method panics. A value
+//! of the wrong type is treated as absent and is not changed.
 
 use std::slice;
 
 use crate::{Json, Map, Members};
 
 impl Json {
-    /// Returns the string at a path, or "" if there is none.
+    /// Returns the string at a path. Returns "" if there is no string.
     pub fn text(&self, path: &str) -> &str {
         self.at(path).and_then(Self::as_str).unwrap_or_default()
     }
@@ -16,12 +16,12 @@ impl Json {
         self.at(path).and_then(Self::as_i64)
     }
 
-    /// Whether the value at a path is `true`.
+    /// Returns whether the value at a path is `true`.
     pub fn is_true(&self, path: &str) -> bool {
         self.at(path).and_then(Self::as_bool).unwrap_or_default()
     }
 
-    /// Whether there is a value other than `null` at a path.
+    /// Returns whether a path refers to a value other than `null`.
     pub fn has(&self, path: &str) -> bool {
         self.at(path).is_some_and(|value| !value.is_null())
     }
@@ -67,7 +67,7 @@ impl Json {
     }
 
     /// Returns a member that is an object. Inserts an empty object if the member is absent or `null`. Returns `None` if `self` or the
-    /// member has another type.
+    /// member has a different type.
     pub fn member(&mut self, key: &str) -> Option<&mut Json> {
         self.set_default(key, Map::new());
         self.get_mut(key).filter(|member| member.is_object())

@@ -1,4 +1,4 @@
-//! Conversions from Rust values and `serde_json::Value`, and comparisons.
+//! Conversions from Rust values and `serde_json::Value`, and comparisons with them.
 
 use std::borrow::Cow;
 
@@ -36,14 +36,14 @@ impl From<Map> for Json {
     }
 }
 
-/// Infinity and NaN become `null`.
+/// Converts a number. Infinity and NaN become `null`.
 impl From<f64> for Json {
     fn from(value: f64) -> Self {
         Number::from_f64(value).map_or(Self::Null, Self::Number)
     }
 }
 
-/// Infinity and NaN become `null`.
+/// Converts a number. Infinity and NaN become `null`.
 impl From<f32> for Json {
     fn from(value: f32) -> Self {
         f64::from(value).into()
@@ -104,7 +104,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// The last of duplicate keys wins.
+/// Collects members into an object. If a key occurs several times, the last value is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Json {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self::Object(members.into_iter().collect())
@@ -155,7 +155,7 @@ impl PartialEq<Json> for &str {
     }
 }
 
-/// Implements comparisons with a type, in both directions.
+/// Implements comparisons between [`Json`] and a type, in both directions.
 macro_rules! equal {
     ($($of:ty, |$value:ident, $other:ident| $equal:expr;)*) => {$(
         impl PartialEq<$of> for Json {

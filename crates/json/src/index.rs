@@ -4,10 +4,10 @@ use std::ops::{Index, IndexMut};
 
 use crate::{Json, Map, Text};
 
-/// Implements indexing by a type of key.
+/// Implements indexing with a key type.
 macro_rules! keys {
     ($($key:ty)*) => {$(
-        /// Returns a member, or `null` if there is none.
+        /// Returns a member. Returns `null` if there is no such member.
         impl Index<$key> for Json {
             type Output = Json;
 
@@ -17,10 +17,10 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. Inserts it if absent, and turns `null` into an object.
+        /// Returns a member. Inserts `null` if the member is absent. Converts `self` to an empty object if it is `null`.
         ///
         /// # Panics
-        /// If the value is not an object or `null`.
+        /// Panics if `self` is not an object or `null`.
         impl IndexMut<$key> for Json {
             fn index_mut(&mut self, key: $key) -> &mut Json {
                 let key: &str = key.as_ref();
@@ -38,7 +38,7 @@ macro_rules! keys {
 
 keys!(&str &String String &Text);
 
-/// Returns an item, or `null` if there is none.
+/// Returns an item. Returns `null` if there is no such item.
 impl Index<usize> for Json {
     type Output = Json;
 
@@ -50,7 +50,7 @@ impl Index<usize> for Json {
 /// Returns an item.
 ///
 /// # Panics
-/// If there is no such item.
+/// Panics if there is no such item.
 impl IndexMut<usize> for Json {
     fn index_mut(&mut self, at: usize) -> &mut Json {
         match self {
@@ -60,7 +60,7 @@ impl IndexMut<usize> for Json {
     }
 }
 
-/// Returns a member, or `null` if there is none.
+/// Returns a member. Returns `null` if there is no such member.
 impl Index<&str> for Map {
     type Output = Json;
 

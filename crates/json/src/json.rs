@@ -27,52 +27,52 @@ pub enum Json {
 }
 
 impl Json {
-    /// Whether it is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether it is `true` or `false`.
+    /// Returns whether the value is `true` or `false`.
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// Whether it is a number.
+    /// Returns whether the value is a number.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// Whether it is an integer that fits into an `i64`.
+    /// Returns whether the value is an integer that fits into an `i64`.
     pub fn is_i64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_i64())
     }
 
-    /// Whether it is an integer that fits into a `u64`.
+    /// Returns whether the value is an integer that fits into a `u64`.
     pub fn is_u64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_u64())
     }
 
-    /// Whether it is a number with a fraction or an exponent.
+    /// Returns whether the value is a number with a fraction or an exponent.
     pub fn is_f64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_f64())
     }
 
-    /// Whether it is a string.
+    /// Returns whether the value is a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Whether it is an array.
+    /// Returns whether the value is an array.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// Whether it is an object.
+    /// Returns whether the value is an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// Whether it is `null`, an empty string, an empty array or an empty object.
+    /// Returns whether the value is `null`, an empty string, an empty array or an empty object.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -83,7 +83,7 @@ impl Json {
         }
     }
 
-    /// Returns the boolean.
+    /// Returns the boolean. Returns `None` for other values.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -91,7 +91,7 @@ impl Json {
         }
     }
 
-    /// Returns the integer if it fits.
+    /// Returns the number if it is an integer that fits into an `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.as_i64(),
@@ -99,7 +99,7 @@ impl Json {
         }
     }
 
-    /// Returns the integer if it fits.
+    /// Returns the number if it is an integer that fits into a `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Number(number) => number.as_u64(),
@@ -115,7 +115,7 @@ impl Json {
         }
     }
 
-    /// Returns the string.
+    /// Returns the string. Returns `None` for other values.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -165,13 +165,13 @@ impl Json {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Takes the value and leaves `null`.
+    /// Takes the value out and leaves `null` in its place.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }
 }
 
-/// Without spaces, with the members in the order of their keys. `{:#}` indents.
+/// Writes JSON without spaces. The members are in the order of their keys. `{:#}` writes indented JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };

@@ -1,4 +1,4 @@
-//! JSON values that take little memory, with short methods to read and change them.
+//! JSON values that need little memory, with short methods to read and change them.
 //!
 //! | | |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | [`Text`] | a string or a key |
 //! | [`json!`] | a value in JSON syntax |
 //!
-//! [`Json`] has the variants and methods of `serde_json::Value` but takes a third of the memory: short strings and keys are stored inline,
-//! and an object with a few members is one allocation. Its own methods take a path, which is a JSON pointer:
+//! [`Json`] has the variants and methods of `serde_json::Value`, but needs only a third of the memory. Short strings and keys are stored
+//! inline, and an object with a few members is one allocation. Additional methods take a path, which is a JSON pointer:
 //!
 //! ```
 //! use pintle_json::{Json, json};
@@ -22,8 +22,8 @@
 //! assert_eq!(pod["status"].to_string(), r#"{"phase":"Running"}"#);
 //! ```
 //!
-//! `serde_json`'s functions read and write it, and its values convert both ways. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display`
-//! write numbers as Go does.
+//! The functions of `serde_json` read and write a [`Json`]. A `serde_json::Value` can be converted to a [`Json`], and a [`Json`] to a
+//! `serde_json::Value`. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write numbers as Go does.
 
 mod access;
 mod convert;

@@ -1,7 +1,7 @@
 //! The `json!` macro.
 
-/// Creates a value in JSON syntax. An expression in it may have any serializable type and is borrowed. A key is a literal, a name, or an
-/// expression in parentheses.
+/// Creates a value in JSON syntax. An expression may have any serializable type, and the macro borrows it. A key is a literal, a name, or
+/// an expression in parentheses.
 ///
 /// ```
 /// use pintle_json::json;
@@ -12,7 +12,7 @@
 /// ```
 ///
 /// # Panics
-/// If the value of an expression is not serializable as JSON, such as a map whose keys are lists.
+/// Panics if the value of an expression is not serializable as JSON. An example is a map whose keys are lists.
 #[macro_export]
 macro_rules! json {
     (@items $list:ident) => {};

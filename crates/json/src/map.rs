@@ -14,17 +14,17 @@ use crate::{Json, Text};
 
 /// The members of an object, in the order of their keys.
 ///
-/// Most objects have few members, so up to 32 members are a sorted list. More members are a tree. So inserting `n` members takes
-/// O(`n` log `n`) time, whatever their order.
+/// Up to 32 members are stored as a sorted list, because most objects have few members. More members are stored as a tree. Inserting `n`
+/// members takes O(`n` log `n`) time, regardless of their order.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum length of a list. It also limits how many members an insertion moves.
+/// The maximum length of the list. It also limits the number of members that an insertion moves.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
 enum MapLayout {
-    /// Sorted, without duplicates.
+    /// The members, sorted by key and without duplicates.
     List(Vec<(Text, Json)>),
     #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
     Tree(Box<BTreeMap<Text, Json>>),
@@ -44,7 +44,7 @@ impl Map {
         }
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -65,12 +65,12 @@ impl Map {
         }
     }
 
-    /// Whether there is a member with this key.
+    /// Returns whether there is a member with this key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Inserts a member. Returns the earlier value of the key, if any.
+    /// Inserts a member. Returns the previous value of the key, if there is one.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
         let key = key.into();
         if let Some(known) = self.get_mut(&key) {
@@ -112,7 +112,8 @@ impl Map {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // Most objects have one member, and many have up to four. `Vec` would start with a capacity of four.
+                // The capacity grows slowly, because most objects have one member and many have up to four. `Vec` would start with a
+                // capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -127,10 +128,10 @@ impl Map {
     }
 }
 
-/// Returns the index of a key, or the index where it belongs.
+/// Returns the index of a key as `Ok`. If the key is absent, returns the index at which it must be inserted as `Err`.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
-        // Most keys arrive in order.
+        // The last member is checked first, because most keys are inserted in order.
         Some((last, _)) if last.as_str() < key => Err(list.len()),
         _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
     }
@@ -142,7 +143,7 @@ impl Default for Map {
     }
 }
 
-/// Compares the members. The layouts may differ.
+/// Compares the members. One object may be a list and the other a tree.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -168,7 +169,8 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Returns an upper bound of the members that inserting the keys `0..many` moves. `order` sets the order of the keys.
+    /// Returns an upper bound for the number of members that are moved by inserting the keys `0..many`. `order` determines the order of the
+    /// keys.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

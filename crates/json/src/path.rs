@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::Json;
 
 impl Json {
-    /// Returns the value at a path, which is a JSON pointer such as "/spec/containers/0/name". "" is the value itself. In a name, `~1` is a
-    /// slash and `~0` is a tilde.
+    /// Returns the value at a path, which is a JSON pointer such as "/spec/containers/0/name". The path "" refers to the value itself. In a
+    /// name, `~1` means a slash and `~0` means a tilde.
     pub fn at(&self, path: &str) -> Option<&Json> {
         steps(path)?.try_fold(self, |value, step| match value {
             Self::Object(members) => members.get(&unescape(step)),
@@ -26,7 +26,7 @@ impl Json {
 }
 
 fn steps(path: &str) -> Option<impl Iterator<Item = &str>> {
-    // The text before the first slash is not a step and must be empty.
+    // The text before the first slash is not a part of the path and must be empty.
     let mut steps = path.split('/');
     steps.next().is_some_and(str::is_empty).then_some(steps)
 }

@@ -31,7 +31,8 @@ impl Serialize for Map {
 /// Converts a serializable value to JSON.
 ///
 /// # Errors
-/// The value's own `Serialize` fails, or a key is not a string, an integer, a boolean, a char or a unit variant.
+/// Returns an error if `Serialize` of the value fails. Also returns an error if a key is not a string, an integer, a
+/// boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
@@ -181,7 +182,7 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// Returns the JSON of an enum variant with content: an object with one member.
+/// Returns the JSON of an enum variant with content, which is an object with one member.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -233,10 +234,10 @@ items!(
 #[derive(Default)]
 struct MembersSerializer {
     members: Map,
-    /// The key of the next value of a map.
+    /// The key for the next value of a map.
     key: Text,
     variant: Option<&'static str>,
-    /// Whether this is a number that keeps its text, in the form of `serde_json`.
+    /// Whether the members are a number that keeps its text, in the form that `serde_json` uses.
     is_number: bool,
 }
 

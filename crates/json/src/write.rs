@@ -1,4 +1,5 @@
-//! Writes JSON with numbers in the form of Go's `encoding/json`: in full from 1e-6 up to 1e21, otherwise with an exponent.
+//! Writes JSON with floats in the form of Go's `encoding/json`. Floats from 1e-6 up to 1e21 are written without an exponent, and all others
+//! with an exponent.
 
 use std::io::{self, Write};
 
@@ -9,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// Writes a value without spaces.
 ///
 /// # Errors
-/// The writer or the value's own `Serialize` fails.
+/// Returns an error if the writer or `Serialize` of the value fails.
 pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
     value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
 }
@@ -17,7 +18,7 @@ pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(),
 /// Serializes a value as JSON without spaces.
 ///
 /// # Errors
-/// The value's own `Serialize` fails.
+/// Returns an error if `Serialize` of the value fails.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     to_writer(&mut out, value).map(|()| out)
@@ -26,13 +27,13 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
 /// Serializes a value as JSON, indented by two spaces per level.
 ///
 /// # Errors
-/// The value's own `Serialize` fails.
+/// Returns an error if `Serialize` of the value fails.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that formats floats itself and forwards everything else to another formatter.
+/// A formatter that formats floats in Go's form. It forwards all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {
@@ -58,7 +59,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
         write_float(to, value.abs(), format_args!("{value:e}"), format_args!("{value}"))
     }
 
-    /// Writes a number that serde_json keeps as text, with the feature `arbitrary_precision`.
+    /// Writes a number that serde_json keeps as text because the feature `arbitrary_precision` is enabled.
     fn write_number_str<W: ?Sized + Write>(&mut self, to: &mut W, text: &str) -> io::Result<()> {
         let is_integer = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
         match text.parse::<f64>() {
@@ -68,7 +69,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Writes a float. Both texts are the shortest form of the number. Rust's form has no plus sign in the exponent.
+/// Writes a float. Rust and Go both write the shortest digits of a number, but Rust writes no plus sign in the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,

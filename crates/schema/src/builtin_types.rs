@@ -1,4 +1,4 @@
-//! The table of built-in types, parsed once from `types.txt`.
+//! The table of built-in types. It is parsed once from `types.txt`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The built-in types.
+/// The types of all built-in kinds.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,
@@ -27,12 +27,12 @@ impl BuiltinTypes {
         &self.structs[usize::from(at)]
     }
 
-    /// Returns the type of a kind's objects. `version` is `version` or `group/version`.
+    /// Returns the type of a kind's objects. `version` has the form `version` or `group/version`.
     pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// Returns the version and kind for each type that is the type of a kind.
+    /// Returns the version and name of each kind, by type. Types that do not belong to a kind are absent.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
     }
@@ -49,7 +49,7 @@ impl BuiltinTypes {
         kinds
     }
 
-    /// Returns the struct with this name, such as `meta.ObjectMeta`.
+    /// Returns the struct with a full name, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
         Some(Type::Struct { of: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
@@ -58,7 +58,7 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // Collects the names first, because structs refer to each other in any order.
+        // The first pass collects only the names, because structs refer to each other in any order.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {
@@ -92,7 +92,7 @@ impl BuiltinTypes {
         table
     }
 
-    /// Parses `name[!] type [words]`.
+    /// Parses a line of the form `name[!] type [words]`.
     fn field(&self, line: &str) -> Option<Field> {
         let mut words = line.split(' ');
         let (name, of) = (words.next()?, words.next()?);
@@ -161,7 +161,7 @@ impl BuiltinTypes {
     }
 }
 
-/// Parses `name[:default]`. The default is JSON.
+/// Parses a list key of the form `name[:default]`. The default is JSON.
 fn list_key(text: &str) -> ListKey {
     let (name, default) = text.split_once(':').unwrap_or((text, ""));
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }

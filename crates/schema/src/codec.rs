@@ -12,7 +12,7 @@ use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf, yaml};
 /// The format of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum BodyFormat<'a> {
-    /// JSON.
+    /// JSON text.
     Json,
     /// YAML, with the result of [`read_yaml`](super::read_yaml).
     Yaml(&'a Yaml),
@@ -23,7 +23,7 @@ pub enum BodyFormat<'a> {
 /// The version and kind that the request URL names.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// `version` or `group/version`.
+    /// The version, in the form `version` or `group/version`.
     pub api_version: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
@@ -33,14 +33,15 @@ pub struct Expected<'a> {
 ///
 /// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the object has the form that Go
 ///   writes.
-/// - For a custom resource, this holds for the metadata only. Its kind can differ from the expected one; validation reports that. The
-///   caller compares its version with [`check_version`].
+/// - For a custom resource, this applies only to the metadata. The kind in the body can differ from the expected kind, and validation
+///   reports this later. The caller compares the version with [`check_version`].
 ///
-/// The findings are in document order. `fieldValidation` decides what they lead to; see [`strict_error`].
+/// The findings are in document order. The request's `fieldValidation` decides whether they are ignored, warnings or an error.
+/// [`strict_error`] returns the error.
 ///
 /// # Errors
 ///
-/// The body is not an object of that kind. The response is 400 for all errors.
+/// Returns an error if the body is not an object of the kind. The server responds to all these errors with status 400.
 pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let schema = expected.schema;
     let kind = schema.kind();
@@ -56,7 +57,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
         BodyFormat::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
         BodyFormat::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
         BodyFormat::Yaml(Err(why)) => {
-            // kube-apiserver reports the error of its YAML reader, without the prefix of the conversion tools.
+            // kube-apiserver reports the error of its YAML parser without the prefix `error converting YAML to JSON: `.
             let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
             return Err(unrecognized(format!("{why} ({})", excerpt(body))));
         }
@@ -103,7 +104,7 @@ fn empty_members(schema: &Schema) -> Map {
     }
 }
 
-/// Returns the error for a patched value that is not an object.
+/// Returns the error for a patch result that is not an object.
 pub fn no_type_meta(patched: &Json) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
@@ -111,12 +112,12 @@ pub fn no_type_meta(patched: &Json) -> String {
     )
 }
 
-/// Returns the message of the 400 response for `fieldValidation=Strict`. `None` if there are no findings.
+/// Returns the message of the 400 response for `fieldValidation=Strict`. Returns `None` if there are no findings.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// Like [`strict_error`], without the kind in front. Patches report it this way.
+/// Returns the text of [`strict_error`] without the kind at its start. Error messages for patches have this form.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -127,7 +128,8 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
-/// The start of a body as error messages show it: text if it looks like JSON, hexadecimal digits otherwise.
+/// Returns the first bytes of a body for an error message. The result is text if the body looks like JSON, and hexadecimal digits
+/// otherwise.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {
@@ -174,7 +176,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
 
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Whether a version is no longer served, but its types are still registered.
+/// Returns whether kube-apiserver no longer serves a version but still registers its types.
 fn is_no_longer_served(version: &str) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
@@ -205,7 +207,8 @@ fn is_no_longer_served(version: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The object has another version. The response is 400, and the findings take precedence.
+/// Returns an error if the object has a version other than `expected`. The server responds with status 400. Findings take precedence over
+/// this error.
 pub fn check_version(found: &str, expected: &str) -> Result<(), BodyError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }
@@ -216,7 +219,7 @@ fn other_version(found: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Returns the "cannot be handled" message for the expected kind.
+/// Returns the message that a body "cannot be handled as" the expected kind.
 pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Converts JSON to the object that Go would write, by its schema, in one pass.
+//! Converts JSON to the object that Go would write. The conversion follows a schema and needs one pass.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -32,14 +32,14 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape, with numbers as written. The findings are duplicate members.
+/// Reads JSON of any shape and keeps all numbers unchanged. Each finding is a duplicate member.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
     Ok((value, reader.repetitions()))
 }
 
-/// Converts an error of the source. A tree never fails.
+/// Converts an error of the source. Reading from a tree never fails.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

@@ -1,6 +1,7 @@
 //! Converts the structural schema of a custom resource to the types of built-in kinds.
 //!
-//! The result has only what patches and field management need. Validation, pruning and defaulting read the structural schema itself.
+//! The types contain only the information that patches and field management need. Validation, pruning and defaulting read the structural
+//! schema itself.
 
 use std::sync::Arc;
 
@@ -61,7 +62,8 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds apiVersion, kind and metadata to a struct. Replaces the schema of the metadata, which can only restrict names.
+/// Adds apiVersion, kind and metadata to a struct. Replaces the custom resource's schema of the metadata, because such a schema can only
+/// restrict names.
 fn embedded(of: Type) -> Type {
     let (fields, rest, atomic) = match &of {
         Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),

@@ -6,22 +6,22 @@ use pintle_json::Json;
 
 use super::StrictFinding;
 
-/// A decoded object.
+/// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The object, without the fields that are unknown to its type.
+    /// The decoded object. It has no fields that are unknown to its type.
     pub object: Json,
     /// Unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
 }
 
-/// Why a body cannot be decoded.
+/// An error of a body that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or does not name its kind.
     Unrecognized(String),
-    /// The object has another kind or version.
+    /// The object has an unexpected kind or version.
     OtherKind(String),
     /// A value has the wrong type or format.
     Value(String),

@@ -1,10 +1,11 @@
-//! Short descriptions of the built-in types and their fields for OpenAPI documents. They are parsed for each document.
+//! Short descriptions of the built-in types and their fields for OpenAPI documents. Each OpenAPI document parses them
+//! again.
 
 use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// The descriptions by type and field. For the type itself, the field is empty.
+/// The descriptions by type and field. The description of a type itself has an empty field name.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {
@@ -39,7 +40,7 @@ mod tests {
     use crate::builtin_types::table;
     use crate::types::Type;
 
-    /// In these groups, every field has a description.
+    /// The API groups in which every field has a description.
     const COMPLETE: [&str; 7] = ["core", "apps", "batch", "rbac", "networking", "storage", "meta"];
 
     #[test]

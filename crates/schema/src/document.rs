@@ -1,4 +1,4 @@
-//! JSON with the order and the duplicates of its members.
+//! A JSON tree that keeps the order and the duplicates of its members.
 
 use pintle_json::Json;
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
@@ -16,7 +16,7 @@ pub enum JsonNode {
     Null,
     /// true or false.
     Bool(bool),
-    /// A number. A float if it has a point or an exponent in the text.
+    /// A number. It is a float if its text has a decimal point or an exponent.
     Number(Number),
     /// Text.
     String(String),
@@ -33,17 +33,18 @@ impl JsonNode {
     ///
     /// # Errors
     ///
-    /// The text is not JSON. The message is close to Go's.
+    /// Returns an error if the text is not JSON. The message is similar to Go's message.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. If a member is duplicated, the last one wins. Numbers are as Go keeps them: a float that is an integer has no point.
+    /// Converts to a value. If a member is duplicated, the last value is kept. Numbers have the form that Go stores: a float with an
+    /// integral value has no decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
-    /// Like [`into_value`](Self::into_value), but keeps the numbers unchanged.
+    /// Converts to a value as [`into_value`](Self::into_value) does, but keeps the numbers unchanged.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }
@@ -107,7 +108,7 @@ impl Sink for AsWritten {
     }
 }
 
-/// Deserializes from a node, in document order.
+/// A deserializer that reads a node in document order.
 impl<'de> Deserializer<'de> for &'de JsonNode {
     type Error = Error;
 

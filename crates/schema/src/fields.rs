@@ -1,4 +1,4 @@
-//! Reads the fields of structs and decides which of them Go writes.
+//! Reads the fields of structs, and decides which fields Go writes.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -13,9 +13,9 @@ pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
     at: Option<&'r FieldPath<'r>>,
-    /// The fields that have been read, one bit each.
+    /// The fields that have been read. Each field has one bit.
     seen: u128,
-    /// Whether the struct occurred before. `out` then starts with the members of the earlier one.
+    /// Whether this is a repeated occurrence of the struct. In this case, `out` starts with the members of the earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -65,7 +65,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns what Go writes for a struct in which only these fields are set.
+    /// Returns the members that Go writes for a struct in which only these fields are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -84,7 +84,7 @@ impl<'r> StructFields<'r> {
     fn put(&mut self, field: &Field, value: Json, is_repeated: bool) {
         let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
         let value = match (&field.of, earlier, value) {
-            // Go adds the entries of a repeated map to the existing map.
+            // If a map field occurs twice, Go adds the new entries to the existing map.
             (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
             (_, _, value) => value,
         };
@@ -102,7 +102,8 @@ fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// Whether Go keeps an earlier value if a null follows. Null clears lists, maps and most types with their own unmarshaler.
+/// Returns whether Go keeps the earlier value of a repeated field if the later value is null. Null clears lists, maps and most types that
+/// implement `Unmarshaler`.
 pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
@@ -115,7 +116,7 @@ pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     }
 }
 
-/// Returns what Go writes for a value that was never set.
+/// Returns the value that Go writes if no value was set.
 pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
@@ -127,14 +128,14 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// Like [`zero`], for a field that is always written.
+/// Returns the value of [`zero`] for a field that Go always writes.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Whether Go omits a field with this value. It omits most empty values.
+/// Returns whether Go omits a field with this value. It omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go does not treat an empty struct as empty. An empty `managedFields` asks the server to clear it.
+    // Go does not omit an empty struct. An empty `managedFields` is kept because it asks the server to clear the field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

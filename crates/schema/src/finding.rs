@@ -1,23 +1,24 @@
-//! Findings about a decoded body, and the paths that they name.
+//! Findings about a decoded body, and the field paths that they name.
 
 use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent decoding. `fieldValidation` decides whether it is ignored, a warning or an error.
+/// A problem that does not prevent decoding. The request's `fieldValidation` decides whether the server ignores the problem, warns about it
+/// or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// A field that the type does not have.
     Unknown(String),
     /// A member that occurs more than once.
     Duplicate(String),
-    /// A complete message, for a duplicate key in YAML or a field of a JSON patch.
+    /// A complete message about a duplicate key in YAML or about a field of a JSON patch.
     Other(String),
 }
 
-/// The maximum number of findings for one body, as in Go.
+/// The maximum number of findings for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
-/// The maximum length of all findings of one body, in bytes. A path can be as long as the body.
+/// The maximum total length of all findings of one body, in bytes. The limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
 /// Adds a finding unless it is a duplicate or a limit is reached.
@@ -43,7 +44,7 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value: its last step and the path of its parent. The text is built only when a finding needs it.
+/// The path of a value, stored as its last step and the path of its parent. The text is built only when a finding needs it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
@@ -53,7 +54,7 @@ pub(super) struct FieldPath<'a> {
 /// A step from an object or list to a value in it.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
-    /// A field of a struct.
+    /// A field that the struct type declares.
     Field(&'a Struct, &'a Field),
     /// Any other member.
     Member(&'a str),
@@ -62,7 +63,7 @@ pub(super) enum PathStep<'a> {
 }
 
 impl FieldPath<'_> {
-    /// Returns the path with list indexes: `spec.containers[0].name`.
+    /// Returns the path with list indexes, such as `spec.containers[0].name`.
     pub(super) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
@@ -88,8 +89,8 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// Returns the innermost field as Go's errors name it: the struct and the field names, without indexes and map keys, as in
-    /// `PodSpec.spec.containers`.
+    /// Returns the innermost field in the form of Go's errors, such as `PodSpec.spec.containers`. The text has the name of the innermost
+    /// struct, followed by the names of all fields of the path. Indexes and map keys are omitted.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

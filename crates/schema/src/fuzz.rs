@@ -14,7 +14,7 @@ fn schema() -> Schema {
     Schema::builtin(POD.0, POD.1).unwrap()
 }
 
-/// The object that patches are applied to.
+/// The object to which the fuzz targets apply patches.
 fn pod() -> Json {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -23,7 +23,7 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body. Encoding and decoding the result must not change it.
+/// Decodes a protobuf body. Encodes and decodes the result again, which must not change it.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -31,7 +31,7 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body. Writing and reading the result must not change it.
+/// Reads a YAML body. Writes the value as YAML and reads it again, which must give the same value.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -58,7 +58,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body. Decoding the result must not change it.
+/// Decodes a JSON body. Decodes the result again, which must not change it.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

@@ -2,8 +2,9 @@
 
 use serde_json::{Error, Number};
 
-/// Returns a number as Go decodes and encodes it. Go keeps integers of 64 bits and converts all other numbers to floats. It writes a float
-/// that is an integer without a point, with the shortest digits and trailing zeros, and reads this as an integer if it fits.
+/// Returns a number as Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to floats. It writes a float with
+/// an integral value as an integer: the shortest digits, followed by zeros. If such a number fits into 64 bits, Go reads it as an integer
+/// later.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -36,7 +37,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // Skips another escape as a whole, so that `\\ud800` is not taken for a surrogate.
+            // Skips any other escape as a whole. Otherwise, `\\ud800` would look like a surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };

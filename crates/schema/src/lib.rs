@@ -1,15 +1,15 @@
-//! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with them.
+//! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with these types.
 //!
 //! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
-//!   (`generate/README.md` describes how it is generated). The schemas of custom resources come from their definitions. A schema consists
-//!   of [`Type`]s.
+//!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
+//!   [`Type`]s.
 //! - [`decode`] decodes a body as kube-apiserver does. The object has the form that Go writes. Each [`StrictFinding`] is an unknown or
 //!   duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
-//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the binary format. [`quantity`] parses and formats quantities.
+//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure: they use no I/O, clock or task.
+//! All functions are pure. They use no I/O, clock or task.
 //!
 //! Check a manifest without a cluster:
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its work is linear in the input unless its docs say
-//! otherwise. A function that takes a `Json` recurses once per level.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its running time is linear in the input unless its docs say
+//! otherwise. A function that takes a `Json` recurses once for each level of nesting.
 
 use pintle_json::Json;
 
@@ -61,7 +61,7 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once per level, so a much deeper
+/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once for each level. A much deeper
 /// value would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
@@ -74,7 +74,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the schema of a built-in kind. `version` is `version` or `group/version`.
+    /// Returns the schema of a built-in kind. `version` has the form `version` or `group/version`.
     pub fn builtin(version: &str, kind: &str) -> Option<Self> {
         Some(Self { kind: kind.into(), root: builtin_types::table().kind(version, kind)?, custom: false })
     }
@@ -84,7 +84,7 @@ impl Schema {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Whether the built-in types include this kind in this version, served or not.
+    /// Returns whether the built-in types include this kind in this version. The version need not be served.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
@@ -99,22 +99,22 @@ impl Schema {
         &self.root
     }
 
-    /// Whether it is a custom resource.
+    /// Returns whether this is the schema of a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom
     }
 
-    /// Decodes an object that is already JSON, such as the result of a patch, in the same way as [`decode`].
+    /// Decodes an object in the same way as [`decode`] from a JSON value, such as the result of a patch.
     ///
     /// # Errors
     ///
-    /// A value has the wrong type or format.
+    /// Returns an error if a value has the wrong type or format.
     pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object as Go writes it: without the empty values that Go omits, and with the values that it always writes. Returns an
-    /// object that does not fit the schema unchanged.
+    /// Returns the object as Go writes it. Empty values that Go omits are removed, and absent values that Go always writes are added. An
+    /// object that does not fit the schema is returned unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -122,7 +122,7 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind with nothing set, as Go writes it.
+    /// Returns an object of this kind in which no field is set, as Go writes it.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
@@ -131,7 +131,7 @@ impl Schema {
     }
 }
 
-/// Returns the type of a built-in struct, such as `meta.ObjectMeta`. Returns [`Type::Any`] if there is no such struct.
+/// Returns the type of a built-in struct, such as `meta.ObjectMeta`. Returns [`Type::Any`] if no struct has this name.
 pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
@@ -141,10 +141,10 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The first document of a YAML text with the findings about duplicate keys, or an error message.
+/// The result of reading YAML: the first document and the findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Reads a YAML 1.1 body as Kubernetes does. Only the first document counts. An empty body is null.
+/// Reads a YAML 1.1 body as Kubernetes does. Reads only the first document. An empty body is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
@@ -154,22 +154,22 @@ pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, this is much shorter than
-/// [`write_yaml`]. Some readers reject keys of more than 1000 bytes in this form.
+/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the result is much shorter than
+/// the result of [`write_yaml`]. Some YAML parsers reject keys of more than 1000 bytes in this form.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Returns the text of a YAML or JSON file: UTF-8, or UTF-16 with a byte order mark. The mark is removed.
+/// Returns the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
 ///
 /// # Errors
 ///
-/// The bytes are not valid text. The error is libyaml's.
+/// Returns the error of libyaml if the bytes are not valid text.
 pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
     yaml::text(bytes)
 }
 
-/// Returns the documents of a YAML text as JSON. The iterator ends after the first document that cannot be read, with its error.
+/// Returns the documents of a YAML text as JSON. If a document cannot be read, the iterator returns its error and ends.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
@@ -178,7 +178,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> 
 ///
 /// # Errors
 ///
-/// A value has the wrong type or format.
+/// Returns an error if a value has the wrong type or format.
 pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }

@@ -1,7 +1,7 @@
 //! The built-in types as OpenAPI 3 schemas, under the names that kube-apiserver uses.
 //!
-//! Descriptions are short, and most types of rarer groups have none. Only fields that are keys of a list have defaults, because the type
-//! table has no others.
+//! Descriptions are short, and most types of rarely used groups have none. Only fields that are keys of a list have defaults, because the
+//! type table contains no other defaults.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, 
 const MACHINERY: &str = "io.k8s.apimachinery.pkg";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions";
 
-/// The prefix of references to schemas of the same document.
+/// The prefix of references to schemas in the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
 /// Returns the schemas of these types and of all types that they refer to, by name. Only built-in structs have schemas.
@@ -54,9 +54,9 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// Structs that a schema refers to and that have no schema yet.
+    /// The structs that have been referred to but have no schema yet.
     pending: Vec<StructRef>,
-    /// The defaults of list keys. They come from the types of lists but belong to the schemas of fields.
+    /// The defaults of list keys. The types of lists contain them, but OpenAPI puts them into the schemas of the key fields.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -93,7 +93,7 @@ impl Schemas {
 
     fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
         let mut schema = match field.of {
-            // The only field with JSON of any shape that has its own schema.
+            // The field `fieldsV1` is the only field of type `Any` with a named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
@@ -104,7 +104,7 @@ impl Schemas {
             extra.insert("description", description.into());
         }
         if !extra.is_empty() {
-            // A `$ref` must not have siblings.
+            // In OpenAPI, a `$ref` must not have sibling members.
             if schema.get("$ref").is_some() {
                 schema = json!({"allOf": [schema]});
             }
@@ -121,7 +121,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // The document must contain the schema of the first alternative.
+                // The document must contain the schema of JSONSchemaProps, although the union's schema does not refer to it.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let of = match union {
                     Union::Bool => "Bool",
@@ -183,7 +183,7 @@ impl Schemas {
         let name = name(of);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Reserves the name, because the struct may refer to itself.
+            // Reserves the name first, because the struct may refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(of.clone());
         }
@@ -202,7 +202,7 @@ pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns the extensions of a field: how server-side apply owns it and how patches merge it.
+/// Returns the OpenAPI extensions of a field. They state how server-side apply owns the field and how patches merge it.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
@@ -220,7 +220,7 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Whether server-side apply owns the struct as a whole, unless a field overrides this.
+/// Returns whether server-side apply owns the struct as a whole. A field of this type can override the value.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -252,7 +252,7 @@ mod tests {
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // A description for a field of all types.
+            // A description that applies to the field in all types.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
             ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {

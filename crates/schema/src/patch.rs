@@ -21,18 +21,18 @@ pub use json::JsonPatch;
 pub use merge_patch::merge;
 pub use strategic::strategic;
 
-/// Why a patch fails.
+/// An error of a patch. The variants state the status code of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
-    /// 400: the body is not a patch of this type.
+    /// Status 400: the body is not a patch of this type.
     BadRequest(String),
-    /// 413: the patch has too many operations.
+    /// Status 413: the patch has too many operations.
     TooLarge(String),
-    /// 422 without details: the patch cannot be applied to this object.
+    /// Status 422 without details: the patch cannot be applied to this object.
     Inapplicable,
-    /// 422 without details: the patch exceeds a limit of this server.
+    /// Status 422 without details: the patch exceeds a limit on its cost.
     Excessive(String),
-    /// 500 without a reason: the directives are invalid.
+    /// Status 500 without a reason: the directives are invalid.
     Directive(String),
 }
 
@@ -49,18 +49,18 @@ impl fmt::Display for PatchError {
 
 impl std::error::Error for PatchError {}
 
-/// A parsed patch.
+/// A patch that was parsed from a request body.
 #[derive(Clone, Debug)]
 pub enum PatchBody {
-    /// RFC 6902.
+    /// A JSON patch (RFC 6902).
     Json(JsonPatch),
-    /// RFC 7386.
+    /// A merge patch (RFC 7386).
     Merge(MergeBody),
-    /// A strategic merge patch. It knows the keys of lists.
+    /// A strategic merge patch. It merges lists by the keys that the schema defines.
     Strategic(MergeBody),
 }
 
-/// A patch that is an object.
+/// The members of a patch that is an object.
 #[derive(Clone, Debug)]
 pub struct MergeBody {
     value: Json,
@@ -72,7 +72,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// The body is not a list of operations, or the list is too long.
+    /// Returns an error if the body is not a list of operations, or if the list is too long.
     pub fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
@@ -81,7 +81,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// The body is not an object. Without validation, a list is accepted, too. It replaces the whole object.
+    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. The list replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
@@ -101,7 +101,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// The body is not an object or null.
+    /// Returns an error if the body is not an object or null.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {
@@ -110,7 +110,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the duplicate and unknown members of the patch itself.
+    /// Returns the duplicate and unknown members of the patch body.
     pub fn findings(&self) -> &[StrictFinding] {
         match self {
             Self::Json(patch) => patch.findings(),
@@ -118,9 +118,8 @@ impl PatchBody {
         }
     }
 
-    /// Returns the error for a result that does not fit its types, if kube-apiserver words it differently from the error for a body. This
-    /// is the case for a strategic patch, because kube-apiserver does not decode its result from text. Returns `None` for other patches,
-    /// and if the result fits.
+    /// Returns the type error in the result of a strategic patch. Its text differs from the error for a body, because kube-apiserver does
+    /// not decode the result of a strategic patch from text. Returns `None` for other patches, and if the result fits its types.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -140,7 +139,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the patch as messages show it.
+    /// Returns the text of the patch for error messages.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),

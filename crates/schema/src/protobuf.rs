@@ -1,8 +1,7 @@
-//! The protobuf encoding of built-in kinds. Clients written in Go prefer it.
+//! The protobuf encoding of built-in kinds. Clients in Go prefer this encoding to JSON.
 //!
-//! A body is four magic bytes and an envelope that names the kind. The table of built-in types (`types.txt`) describes the message in the
-//! envelope, with the number of each field. Decoding returns the JSON that the client could have sent. Encoding takes the JSON that the
-//! client could have received.
+//! A body consists of four magic bytes and an envelope that names the kind. The table of built-in types (`types.txt`) describes the message
+//! in the envelope, with the number of each field. Decoding returns the JSON of the same object. Encoding takes the JSON of an object.
 
 mod envelope;
 mod marshal;

@@ -1,4 +1,4 @@
-//! Resource quantities: parsed exactly, formatted in canonical form.
+//! Resource quantities. They are parsed exactly and formatted in canonical form.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// An amount and the format of its unit.
+/// A quantity, which is an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -28,9 +28,9 @@ const DECIMAL: [(&str, i32); 10] =
 const FINEST: i64 = -9;
 /// The power of ten of the finest amounts in resource lists.
 const MILLI: i64 = -3;
-/// One, in the finest unit.
+/// The amount of one, in the finest unit.
 const ONE: i128 = 1_000_000_000;
-/// The maximum of a quantity with a binary unit.
+/// The maximum amount of a quantity with a binary unit, in the finest unit.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
@@ -52,11 +52,11 @@ impl Quantity {
     /// Returns the sum in the format of `self`, or in the format of `other` if `self` is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
-        // `i128::MIN` has no absolute value.
+        // The sum must not be `i128::MIN`, which has no absolute value.
         Self { nanos: self.nanos.saturating_add(other.nanos).max(-i128::MAX), format }
     }
 
-    /// Returns the difference, or zero if it is negative.
+    /// Returns `self - other`, or zero if the difference is negative.
     pub fn less(self, other: Self) -> Self {
         match self.nanos > other.nanos {
             true => Self { nanos: self.nanos.saturating_sub(other.nanos), ..self },
@@ -91,10 +91,10 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the text that Go writes for a quantity. `None` if `text` is not a quantity.
+/// Returns the text that Go writes for a quantity. Returns `None` if `text` is not a quantity.
 ///
-/// Go keeps most texts whose power of ten is a multiple of three (`1E3`, `+1`, `1.500`). It rewrites all others without a fraction, with
-/// the largest unit that needs none. If no unit is large enough, Go omits the unit, which changes the amount.
+/// Go keeps most texts whose power of ten is a multiple of three, such as `1E3`, `+1` and `1.500`. It rewrites all other texts without a
+/// fraction, with the largest unit that allows this. If no unit is large enough, Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
@@ -103,18 +103,18 @@ pub fn canonical(text: &str) -> Option<String> {
 ///
 /// # Errors
 ///
-/// Go's error text if `text` is not a quantity. Blanks around a quantity are allowed.
+/// Returns Go's error text if `text` is not a quantity. Blanks around a quantity are allowed.
 pub fn written(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
     Ok(if number.kept { text.into() } else { number.to_string() })
 }
 
-/// Returns the text that kube-apiserver stores in a resource list: amounts finer than a milli are rounded away from zero.
+/// Returns the text that kube-apiserver stores in a resource list. Amounts with fractions of a milli are rounded away from zero.
 ///
 /// # Errors
 ///
-/// The same as for [`written`].
+/// Returns an error in the same cases as [`written`].
 pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
@@ -122,12 +122,13 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
-/// Returns the amount in units of 10⁻⁹, rounded away from zero. It saturates far beyond 2⁶³. `None` if `text` is not a quantity.
+/// Returns the amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a quantity. The amount saturates at a value
+/// far beyond 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
 
-/// A number of any size, in decimal digits.
+/// A number of any size, stored as decimal digits.
 struct Number {
     negative: bool,
     /// The decimal digits, without leading zeros.
@@ -177,7 +178,7 @@ impl fmt::Display for Number {
             return f.write_str("0");
         }
         let nanos = self.nanos();
-        // A binary amount below 1024, or one that is not whole, is written in decimal units.
+        // An amount with a binary unit is written with a decimal unit if it is below 1024 or has a fraction.
         if self.format == Format::Binary && nanos % ONE == 0 && (nanos / ONE).abs() >= 1024 {
             let whole = nanos / ONE;
             return match BINARY.iter().rfind(|(_, power)| whole % (1 << power) == 0) {
@@ -209,14 +210,14 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-/// The parts of a quantity's text.
+/// The parsed text of a quantity.
 struct Parts<'a> {
     negative: bool,
-    /// Without leading zeros; "0" if no digits are left.
+    /// The digits before the decimal point, without leading zeros. It is "0" if no digits remain.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the number has a digit. Go accepts some quantities without one.
+    /// Whether the number has a digit. Go accepts some quantities without digits.
     has_digits: bool,
 }
 
@@ -263,13 +264,13 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // Zero has no digits, whatever its unit.
+    // The number zero has no digits, regardless of its unit.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
 }
 
-/// Whether Go reads the number with 64 bits. Only such a number can keep its text.
+/// Returns whether Go parses the number into a 64-bit integer. Go keeps the text only of such numbers.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {
@@ -280,10 +281,10 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     }
 }
 
-/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹. The last `places` of `digits` are the fraction, and `power` is a
-/// power of two. The amount is capped.
+/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹. The last `places` digits of `digits` are the fraction, and
+/// `power` is a power of two. The amount is limited to [`MAX_BINARY`].
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
-    // Fraction digits beyond the precision of `i128` only round up.
+    // Fraction digits beyond the precision of `i128` only cause rounding up.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
     let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];
@@ -298,7 +299,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns the format and the power, of two or of ten, of a unit.
+/// Returns the format of a unit and its exponent. The base is two for binary units and ten for other units.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));
@@ -396,7 +397,7 @@ mod tests {
             ("9999999999999999999999999999".into(), "9999999999999999999999999999"),
             (nines.clone(), &*nines),
             (format!("0.{nines}"), "1"),
-            // Binary amounts are capped.
+            // Amounts with binary units are limited to a maximum.
             ("7Ei".into(), "7Ei"),
             ("8Ei".into(), "9223372036854775807"),
             ("-100Ei".into(), "-9223372036854775807"),

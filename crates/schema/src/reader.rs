@@ -1,4 +1,4 @@
-//! Reads values by their types and records what is wrong with them.
+//! Reads values by their types, and records findings and errors.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use super::types::{Scalar, Type, Union};
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// For a custom resource, the unknown fields of its metadata. They are reported after all duplicates.
+    /// The unknown fields of a custom resource's metadata. They are reported after all duplicates. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length of all path texts that were built, whether reported or not.
+    /// The total length of all path texts that were built, in bytes. It includes paths that are not reported.
     written: usize,
     /// The first value error. Reading continues after it, because a syntax error takes precedence.
     error: Option<BodyError>,
     /// Whether untyped numbers stay unchanged.
     verbatim: bool,
-    /// The items that were cut off when a repeated list became shorter, by path. The first item is last.
+    /// The items that were cut off when a repeated list became shorter. The key is the path of the list. The items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::written`]. After it, repetitions of a long path are no longer reported.
+/// The maximum of [`Reader::written`]. When the limit is reached, the reader reports no further paths.
 const MAX_WRITTEN: usize = 16 << 20;
 
 impl Reader {
@@ -41,7 +41,7 @@ impl Reader {
         Self { verbatim: true, ..Self::default() }
     }
 
-    /// Returns the findings, or why the body cannot be decoded.
+    /// Returns the findings. Returns an error if the body cannot be decoded.
     pub(super) fn findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
         for finding in self.unknown.into_iter().flatten() {
             note(&mut self.findings, || finding);
@@ -63,8 +63,8 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Removes and returns the items that were cut off when a repeated list became shorter. In Go, a list that becomes longer again has
-    /// these items, because Go only shortened the slice. A list without an earlier occurrence gets none.
+    /// Removes and returns the items that were cut off when a repeated list became shorter. Go only shortens the slice, so these items
+    /// reappear when a later occurrence of the list is longer. Returns no items for a list without an earlier occurrence.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -73,7 +73,7 @@ impl Reader {
         cut_off.filter(|_| came_before).unwrap_or_default()
     }
 
-    /// Keeps the cut-off items of a list.
+    /// Stores the cut-off items of a list for a later occurrence of the list.
     fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(place) = self.place(at)
@@ -82,7 +82,7 @@ impl Reader {
         }
     }
 
-    /// Returns the text of a path. After `MAX_WRITTEN` bytes, returns `None` and drops all cut-off items.
+    /// Returns the text of a path. Once the texts exceed `MAX_WRITTEN` bytes, returns `None` and drops all cut-off items.
     fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
         if self.written >= MAX_WRITTEN {
             self.cut_off.clear();
@@ -97,12 +97,12 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Whether duplicate members are reported everywhere, even in values without a type.
+    /// Returns whether duplicate members are reported everywhere, even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }
 
-    /// Returns a sink for a value without a type.
+    /// Returns a sink that reads a value without a type.
     pub(super) fn untyped_sink<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { quiet: !self.is_of_custom(), reader: self, at }
     }
@@ -123,12 +123,13 @@ fn find(
     }
 }
 
-/// Reads a value of a type. Returns `None` for null.
+/// A sink that reads a value of a type. Its result is `None` for null.
 pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// The earlier value of the same struct field or list item, if it occurred before. A struct is moved out of it and continued.
+    /// The value from an earlier occurrence of the same struct field or list item. A struct is moved out of this value, and its fields are
+    /// kept.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -202,7 +203,7 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. Go decodes the items of a repeated list into the existing items.
+    /// Reads the items of a list. If the list occurred before, Go decodes the new items into the existing items.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.at, !earlier.is_empty());
@@ -221,7 +222,7 @@ impl<'r> Typed<'r> {
                 None => break,
             }
         }
-        // In Go, an empty list is a new slice.
+        // For an empty list, Go creates a new slice, so the earlier items are lost.
         if !list.is_empty() {
             cut_off.extend(earlier.drain(list.len().min(earlier.len())..).rev());
             self.reader.keep_cut_off(self.at, cut_off);
@@ -257,11 +258,11 @@ impl<'r> Typed<'r> {
     }
 }
 
-/// Reads JSON of any shape and reports duplicate members.
+/// A sink that reads JSON of any shape and reports duplicate members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// Whether duplicate members are not reported.
+    /// Disables the report of duplicate members.
     pub(super) quiet: bool,
 }
 

@@ -11,17 +11,17 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// Why a scalar is rejected.
+/// The reason why a scalar is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScalarError<'a> {
-    /// It has the wrong JSON type or is out of range.
+    /// The scalar has the wrong JSON type or is out of range.
     Type(Single<'a>),
-    /// It is text in the wrong format. Contains Go's error.
+    /// The scalar is a text in the wrong format. The variant contains Go's error.
     Form(String),
 }
 
 impl Scalar {
-    /// Returns Go's name of the type.
+    /// Returns the name of the scalar's type in Go.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// Returns what Go writes for a value that was never set.
+    /// Returns the value that Go writes if no value was set.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -78,7 +78,7 @@ impl Scalar {
     }
 }
 
-/// Returns an integer. `None` if the number has a point or an exponent.
+/// Returns the number as an integer. Returns `None` if the number has a decimal point or an exponent.
 fn whole(found: &Single<'_>) -> Option<i64> {
     match found {
         Single::Number(number) if !number.is_f64() => number.as_i64(),
@@ -117,7 +117,7 @@ fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // jiff accepts more than RFC 3339: a blank instead of the T, no seconds, zones in brackets.
+    // Unlike RFC 3339, jiff accepts a blank instead of the T, times without seconds, and zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     match strict {

@@ -1,4 +1,4 @@
-//! Feeds JSON to a sink while it is read, from a text, a tree or YAML.
+//! Feeds JSON from a text, a tree or YAML to a sink. The sink gets each value while the source is read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,30 +12,30 @@ use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
 /// Receives a JSON value while it is parsed, and builds a result from it.
 pub(super) trait Sink: Sized {
-    /// The result.
+    /// The result of reading a value.
     type Out;
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Reads all items.
+    /// Reads all items of a list.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Reads all members.
+    /// Reads all members of an object.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
-/// A scalar: null, a boolean, a number or a string.
+/// A value without nested values: null, a boolean, a number or a string.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Single<'a> {
     Null,
     Bool(bool),
-    /// A float if it has a point or an exponent in the text.
+    /// A number. It is a float if its text has a decimal point or an exponent.
     Number(Number),
     Text(Cow<'a, str>),
 }
 
 impl Single<'_> {
-    /// Converts to a value and keeps the number unchanged.
+    /// Converts to a value and keeps a number unchanged.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
             Self::Null => Json::Null,
@@ -55,7 +55,7 @@ impl Single<'_> {
         }
     }
 
-    /// Converts to a value, with numbers as Go keeps them.
+    /// Converts to a value. Numbers have the form that Go stores.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -80,9 +80,9 @@ pub(crate) fn shape(value: &Json) -> &'static str {
 ///
 /// # Errors
 ///
-/// The text is not JSON. The message is close to Go's.
+/// Returns an error if the text is not JSON. The message is similar to Go's message.
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
-    // The lossy conversion alone is much slower, and is rarely needed.
+    // Valid UTF-8 takes the fast path, because the lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let whole = match text.contains("\\ud") || text.contains("\\uD") {
         true => Cow::Owned(replace_lone_surrogates(&text)),
@@ -97,12 +97,12 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
 ///
 /// # Errors
 ///
-/// The source fails. A sink does not.
+/// Returns the error of the source. Sinks never fail.
 pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }
 
-/// A sink as a serde seed.
+/// An adapter that makes a sink a serde seed.
 pub(super) struct Seed<S>(pub(super) S);
 
 /// The name of a member. A [`Text`] stores short names without an allocation.
@@ -174,7 +174,7 @@ impl<S: Sink> Seed<S> {
     fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // Without `arbitrary_precision`, `serde_json` rejects such a number itself.
+            // The number is out of range. Without `arbitrary_precision`, `serde_json` itself rejects such numbers.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
         }
@@ -206,7 +206,7 @@ mod tests {
         let one = JsonNode::String("1".into());
         let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
         let read = JsonNode::from_json(body).unwrap();
-        // With `arbitrary_precision`, the object is read as a number.
+        // With the `arbitrary_precision` feature of `serde_json`, the object is read as a number.
         assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

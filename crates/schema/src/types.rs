@@ -16,14 +16,14 @@ pub enum Type {
     Scalar(Scalar),
     /// A map with known fields.
     Struct {
-        /// The struct.
+        /// The struct with the fields.
         of: StructRef,
-        /// Whether server-side apply owns it as a whole.
+        /// Whether server-side apply owns the struct as a whole.
         atomic: bool,
     },
-    /// A map with any keys.
+    /// A map with arbitrary keys.
     Map(Arc<MapType>),
-    /// A list.
+    /// A list of items.
     List(Arc<ListType>),
     /// One of the unions in the JSON schemas of custom resource definitions.
     Union(Union),
@@ -54,9 +54,9 @@ pub enum Scalar {
     MicroTime,
     /// A duration, such as `1h0m0s`.
     Duration,
-    /// Bytes in base64.
+    /// A byte string, encoded in base64.
     Bytes,
-    /// Any scalar.
+    /// A scalar of any type.
     Untyped,
     /// JSON of any shape, treated as a scalar.
     Raw,
@@ -87,18 +87,18 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// How server-side apply identifies the items.
+    /// The way in which server-side apply identifies the items.
     pub topology: Topology,
 }
 
-/// How server-side apply identifies the items of a list.
+/// The way in which server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// Items have no identity: a manager owns the whole list.
+    /// The items have no identity, and a manager owns the whole list.
     Atomic,
-    /// Items are identified by their value.
+    /// Each item is identified by its value.
     Set,
-    /// Items are identified by key fields.
+    /// Each item is identified by the values of its key fields.
     Keyed(Vec<ListKey>),
 }
 
@@ -114,22 +114,22 @@ pub struct ListKey {
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
+    /// The name of the struct in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all other fields. `None` if there are no others.
+    /// The type of all other fields. `None` if the struct allows no other fields.
     pub rest: Option<Type>,
     /// The indexes of the fields with a protobuf number, in the order of their numbers.
     pub numbered: Vec<usize>,
     /// The indexes of the fields that Go always writes.
     pub(super) always: Vec<usize>,
-    /// The name length and the index of each field, ordered by length and then name. Most lookups only compare lengths.
+    /// The name length and the index of each field, ordered by length and then by name. Most lookups then need to compare only lengths.
     by_name: Vec<(usize, usize)>,
 }
 
 impl Struct {
-    /// Creates a struct.
+    /// Creates a struct from its fields. `rest` is the type of members that are not in `fields`.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
         let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
@@ -155,7 +155,7 @@ impl Struct {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first segment of the group and the version, such as `apps` and `v1`.
+    /// Returns the first segment of the group, and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
@@ -178,28 +178,29 @@ impl Struct {
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The name in JSON.
+    /// The name of the field in JSON.
     pub name: String,
-    /// The type.
+    /// The type of the field's value.
     pub of: Type,
-    /// Whether Go distinguishes an absent value from an empty one.
+    /// Whether Go distinguishes an absent value from an empty value.
     pub pointer: bool,
     /// Whether Go writes the field even when it is empty.
     pub always: bool,
     /// Whether an object without the field is incomplete.
     pub required: bool,
-    /// How strategic merge patches treat it.
+    /// The way in which strategic merge patches change the field.
     pub merge: Merge,
-    /// The protobuf field number, after the number of the enclosing message if there is one. Empty if protobuf does not have the field.
+    /// The path of protobuf field numbers. The path is the number of the field. If an embedded message contains the field, the number of
+    /// this message precedes it. The path is empty if protobuf does not have the field.
     pub number: Vec<u32>,
 }
 
-/// How a strategic merge patch treats a field.
+/// The way in which a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// Merges a list: by `key`, or by value if its items are scalars.
+    /// Merges a list by `key`, or by value if its items are scalars.
     pub lists: bool,
-    /// Replaces the struct.
+    /// Replaces the whole struct instead of merging its fields.
     pub replace: bool,
     /// Drops the fields that the patch does not list in `$retainKeys`.
     pub retain_keys: bool,
@@ -213,7 +214,7 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// The index of a built-in struct in the type table. Such structs may contain themselves.
+    /// The index of a built-in struct in the type table. Built-in structs may contain themselves.
     BuiltIn(u16),
     /// A struct of a custom resource.
     Custom(Arc<Struct>),
@@ -242,7 +243,7 @@ impl Deref for StructRef {
 
 impl std::fmt::Debug for StructRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the fields: a struct may contain itself.
+        // The output omits the fields, because a struct may contain itself.
         f.debug_tuple("StructRef").field(&self.name).finish()
     }
 }
@@ -258,7 +259,7 @@ impl Type {
         }
     }
 
-    /// Whether the key is a field of a struct and not the key of a map.
+    /// Returns whether the key names a field of a struct. Returns false for the key of a map.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }

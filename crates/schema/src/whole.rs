@@ -1,4 +1,4 @@
-//! Reads whole objects: built-in kinds by their types, custom resources without a type except for their metadata.
+//! Reads whole objects. Objects of built-in kinds are read by their types. Only the metadata of a custom resource has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -9,11 +9,11 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, Type, object_meta};
 
-/// Reads an object. Returns any other value unchanged.
+/// A sink that reads an object. It returns any other value unchanged.
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// If set, receives apiVersion and kind, which are then not part of the result.
+    /// Receives apiVersion and kind. If it is set, the result does not contain these two members.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
@@ -76,8 +76,8 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from apiVersion or kind only in letter case. It is an unknown field. Yet Go uses its value as the
-    /// type of an object of a built-in kind. For all kinds, a value of the wrong type is an error.
+    /// Reads a member whose name differs from apiVersion or kind only in letter case. Such a member is an unknown field. Nevertheless, for
+    /// a built-in kind, Go uses its value as the apiVersion or kind of the object. A value of the wrong type is an error for all kinds.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -103,8 +103,8 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return Ok(fields.finish()),
             Self::Custom { reader, out } => (reader, out),
         };
-        // Go decodes a custom resource into a map, where the last of duplicate members wins, and reads the metadata from it. The schema of
-        // the definition prunes the rest.
+        // Go decodes a custom resource into a map. If a member is duplicated, the map has the last value. Go then reads the metadata from
+        // the map. Pruning by the definition's schema handles all other members.
         if let Some(metadata) = out.get_mut("metadata") {
             let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
@@ -130,10 +130,10 @@ impl TypeMeta {
     }
 }
 
-/// One of the two fields.
+/// The state of apiVersion or kind.
 pub(super) struct TypeMetaField {
     name: &'static str,
-    /// The last string.
+    /// The last string that occurred.
     text: String,
     /// The number of occurrences with this exact name.
     count: usize,
@@ -149,7 +149,7 @@ impl TypeMetaField {
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.take(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // The first duplicate is reported at the end of the object.
+        // A duplicate is recorded here and reported at the end of the object.
         if self.count > 2 {
             reader.repeated(self.at());
         }
@@ -169,11 +169,11 @@ impl TypeMetaField {
         }
     }
 
-    /// Returns the text, or an empty string if the field is absent. To be called at the end of the object.
+    /// Returns the text, or an empty string if the field is absent. Call this at the end of the object.
     ///
     /// # Errors
     ///
-    /// A value of the field is not a string.
+    /// Returns an error if one of the field's values is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(shape) = self.wrong_shape {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));

@@ -1,7 +1,7 @@
 //! Reads YAML as Kubernetes does and converts it to JSON.
 //!
-//! A few bytes of YAML can expand to a huge value, by deep nesting or by aliases of aliases. This module therefore reads event by event,
-//! and rejects a value that is too deep or too large before it is built.
+//! A few bytes of YAML can expand to a huge value, by deep nesting or by aliases of aliases. Therefore, this module reads event by event.
+//! It rejects a value that is too deep or too large before it builds the value.
 
 mod cursor;
 mod emitter;
@@ -26,12 +26,12 @@ pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// The maximum weight of all nodes with an anchor and their aliases, in bytes. Go, too, accepts about 400,000 nodes.
+/// The maximum weight of all nodes with an anchor and their aliases, in bytes. Go accepts about 400,000 nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
-/// Reads the first document of a body. A duplicate key is a finding, and its last value wins.
+/// Reads the first document of a body. A duplicate key is a finding, and its last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // In Go, the JSON encoder reports the values that only YAML has, without the prefix `yaml: `.
+    // In Go, the JSON encoder reports values that JSON does not have, so the error has no prefix `yaml: `.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
@@ -41,7 +41,7 @@ fn first(body: &[u8]) -> Yaml {
     YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
-/// Returns the text of a file: UTF-8, or UTF-16 with a byte order mark. The mark is removed.
+/// Returns the text of a file: UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -92,23 +92,23 @@ impl Iterator for YamlDocuments<'_> {
 /// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
-    /// `None` marks a node that is too heavy to be copied.
+    /// The nodes by anchor. `None` marks a node that is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
     /// The anchors of the nodes that are not yet complete.
     open: HashSet<String>,
-    /// The weight that may still be copied.
+    /// The total weight of nodes that may still be copied, in bytes.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The key marks of the map that was read or copied last.
+    /// The keys and lines of the map that was read or copied last.
     places: Vec<KeyMark>,
-    /// A value that JSON cannot represent, as Go shows it.
+    /// A value that JSON cannot represent, in the form of Go's error.
     unsupported: Option<&'static str>,
 }
 
-/// The key and the line that a finding about a duplicate key reports.
+/// A key and its line, for a finding about a duplicate key.
 #[derive(Clone)]
 struct KeyMark {
-    /// The key, as Go shows it.
+    /// The key in the form of Go's error.
     shown: String,
     /// The line of the value.
     line: usize,
@@ -123,7 +123,7 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// Sets a member. The last value of a key wins. Returns a finding if the key is already set.
+    /// Sets a member. Replaces an earlier value of the key. Returns a finding if the key is already set.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
@@ -137,7 +137,7 @@ impl YamlMembers {
     }
 }
 
-/// The members of a map that is merged into another one, with their key marks.
+/// The members of a map that is merged into another map, and the keys and lines of these members.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -155,7 +155,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before it decodes a value. Beyond a limit, the rest is not read.
+        // Go parses the whole document before it decodes a value, so a later syntax error takes precedence. After an exceeded limit, the
+        // remaining document is not parsed.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -171,7 +172,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node that starts with `event`. `levels_left` is the number of levels that may still nest.
+    /// Reads the node that starts with `event`. `levels_left` is the number of nesting levels that are still allowed.
     fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
@@ -208,7 +209,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a map. Reports duplicate keys, and merges the maps of a `<<` key where it occurs.
+    /// Reads a map. Reports duplicate keys. Merges the maps of a `<<` key at the position of the key.
     fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
@@ -217,7 +218,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
                 break;
             }
             if merges(&event) {
-                // The first of several maps takes precedence.
+                // If several merged maps have the same key, the first map takes precedence.
                 for (members, places) in self.bases(levels_left)?.into_iter().rev() {
                     for ((key, node), place) in members.into_iter().zip(places) {
                         self.findings.extend(map.set(key, node, place));
@@ -230,7 +231,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        // From here on, Go has the members in the order of their keys.
+        // After a merge, Go stores the members in the order of their keys.
         let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
         members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
         let (members, places) = members.into_iter().unzip();
@@ -241,7 +242,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     /// Returns the maps in the value of a `<<` key.
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
-        // Go does not accept an alias of a list here.
+        // As the value of `<<`, Go does not accept an alias of a list.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
             return Ok(vec![self.base(event, levels_left)?]);
         };
@@ -268,7 +269,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns it and the form that Go shows: strings are in quotes.
+    /// Reads a key. Returns the key and its form in Go's errors, which has quotes around strings.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -376,7 +377,7 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the key and the form that Go shows.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the key and its form in Go's errors.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
@@ -398,7 +399,7 @@ fn plain(text: &str) -> JsonNode {
         "false" | "False" | "FALSE" => JsonNode::Bool(false),
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => JsonNode::Bool(true),
         "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => JsonNode::Bool(false),
-        // 2.0 becomes an integer.
+        // A float with an integral value, such as 2.0, becomes an integer.
         _ => {
             number(text).map_or_else(|| JsonNode::String(text.into()), |number| JsonNode::Number(plain_number(number)))
         }
@@ -425,7 +426,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go accepts a sign after this prefix.
+        // Go accepts a sign after the prefix `0b` if no sign precedes the prefix.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }
@@ -447,7 +448,7 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Returns the form with an exponent if Go prefers it to the full form. `printed` is Rust's form with an exponent.
+/// Returns the form with an exponent if Go would use it instead of the form with all digits. `printed` is Rust's form with an exponent.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -460,7 +461,7 @@ fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Whether a key is the merge key `<<`. In quotes, `<<` is an ordinary key.
+/// Returns whether a key is the merge key `<<`. A quoted `<<` is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));

@@ -1,13 +1,13 @@
-//! A cache of objects in other encodings, with a size limit.
+//! A cache of encodings of objects other than their stored JSON. The cache has a size limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The maximum number of entries that one eviction spares because they were used since the last one.
+/// The maximum number of objects that one eviction skips because their encodings were used recently.
 const MAX_SPARED: usize = 64;
 
-/// An encoding of an object other than its own JSON.
+/// An encoding of an object other than its stored JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The object as a protobuf message.
@@ -16,14 +16,14 @@ pub enum Encoding {
     Metadata(String),
     /// The metadata as a protobuf message.
     MetadataMessage,
-    /// Items of a list with this `apiVersion`, compressed; in protobuf if the flag is set, otherwise in JSON.
+    /// Compressed items of a list with this `apiVersion`. They are in protobuf if the flag is true, and in JSON otherwise.
     Zipped(String, bool),
-    /// The cells of a table with this `apiVersion` and form at this second, because they show ages.
+    /// The cells of a table with this `apiVersion` and form, at this second. Cells depend on the second because they show ages.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the only second for which the encoding is valid.
+    /// Returns the second for which the encoding is valid. Returns `None` if it is always valid.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -32,15 +32,17 @@ impl Encoding {
     }
 }
 
-/// The cache of the encodings of all objects of a store, including past ones. Eviction follows the second-chance algorithm: the
-/// object that was queued first loses its encodings, unless they were used since its last turn.
+/// The cache of the encodings of all objects of a store, including past objects. Eviction follows the second-chance algorithm. The object
+/// at the front of the queue loses its encodings if none of them was used since the object was queued. Otherwise, the object is queued
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with encodings, in the order of eviction. Dropped objects stay in it until there are too many.
+    /// The objects with encodings, in the order of eviction. Objects that no longer exist are removed when the queue has doubled its
+    /// length.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects with encodings that are valid only then.
+    /// The current second, and the objects with encodings that are valid only for this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 
@@ -57,7 +59,7 @@ pub(super) struct Encodings {
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
     /// Whether the object is in the eviction queue.
     is_queued: AtomicBool,
-    /// Whether an encoding was used since the object's last turn in the queue.
+    /// Whether an encoding was used since the object was queued.
     is_used: AtomicBool,
 }
 
@@ -66,7 +68,7 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Queues an object, if given, and evicts encodings until the limit is met.
+    /// Queues the object `added`, if there is one. After that, evicts encodings until the cache is within its limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
         if let Some(added) = added {
@@ -91,7 +93,7 @@ impl EncodingCache {
         }
     }
 
-    /// Records an object with an encoding for one second. Drops the encodings for earlier seconds.
+    /// Records an object that has an encoding for this second. Drops the encodings for other seconds.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };
@@ -108,7 +110,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding from the cache. Otherwise calls `make`, and caches the result if it does not exceed the limit alone.
+    /// Returns an encoding from the cache. If the cache does not contain it, calls `make`. Caches the result unless the result alone
+    /// exceeds the limit.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -129,7 +132,7 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // Replaces the same encoding by another thread, and cells for another second.
+        // This replaces cells for another second, and the same encoding if another thread has cached it.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.
@@ -159,7 +162,7 @@ impl Drop for Encodings {
     }
 }
 
-/// Returns the approximate memory that a cached encoding takes.
+/// Returns the approximate memory of a cached encoding in bytes.
 fn used_bytes(bytes: &[u8]) -> usize {
     size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
 }

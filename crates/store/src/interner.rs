@@ -1,17 +1,18 @@
-//! Interns byte strings, so that equal ones are stored once.
+//! Interns byte strings, so that equal byte strings are stored once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Each shard has its own lock.
+/// The number of shards. Each shard has a separate lock.
 const SHARDS: usize = 16;
 
-/// Interns byte strings. It only holds weak references: a byte string is freed with the last object that uses it.
+/// An interner of byte strings. It has only weak references, so a byte string is freed together with the last object
+/// that uses it.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// By hash. Some bits of the hash select the shard.
+    /// The byte strings by hash. Some bits of the hash select the shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string. Interns a copy if there is none.
+    /// Returns the interned byte string that equals `bytes`. If there is none, interns a copy.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -63,7 +64,8 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // An equal byte string may have been interned after the last reference to this one was dropped.
+        // The entry may belong to an equal byte string that was interned after the last reference to this byte string
+        // was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -1,4 +1,4 @@
-//! An object as bytes: JSON in the member order in which it is served.
+//! An object as bytes. The bytes are JSON, with the members in the order in which they are served.
 
 mod projection;
 mod writer;
@@ -18,9 +18,9 @@ use super::interner::{Interned, Interner};
 /// The order of an object's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// First the members that all kinds have, in Go's order, then the others by name.
+    /// The members that all kinds have are first, in Go's order. All other members follow by name.
     Declared,
-    /// All members by name. Custom resources use this order.
+    /// All members are ordered by name. Custom resources have this order.
     Sorted,
 }
 
@@ -73,33 +73,33 @@ const MEMBERS: [&str; 9] = [
     "finalizers",
 ];
 
-/// An object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is filled in when the object is written
-/// out. Therefore the bytes can be made before the revision is known, and a deletion event shares the bytes of the last write.
+/// An object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is filled in when the object is written to
+/// a response. Therefore, an object can be encoded before its revision is known, and a deletion event shares the bytes of the last write.
 ///
-/// Long members and the fields of each manager are interned, because most of them are equal in the previous version or in other objects of
-/// the same template.
+/// Long members and the fields of each manager are interned. Most of them are equal in the previous version or in other objects of the same
+/// template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
-    /// The JSON, followed by the member offsets.
+    /// The JSON without interned values, followed by the member offsets.
     bytes: Arc<[u8]>,
-    /// The interned parts, with the offset in the JSON at which each was left out.
+    /// The interned values. Each has the offset in the JSON at which it must be inserted.
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
-/// The offset of each metadata member in the JSON, and the start and end of the metadata. 0 if absent.
+/// The offset of each metadata member in the JSON, and the start and end of the metadata. An offset is 0 if the member is absent.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
 /// The index of the metadata's start.
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of JSON whose offsets take two bytes each. For longer JSON, they take four.
+/// The maximum length of JSON whose offsets take two bytes each. For longer JSON, an offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string, borrowed if it has no escapes.
+/// A string that is borrowed if it has no escapes.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. `interner` stores the common parts of objects once.
+    /// Encodes an object. `interner` stores equal values of several objects once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
@@ -109,16 +109,16 @@ impl JsonBody {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
 
-    /// `offsets` are offsets into `json`.
+    /// Creates a body. `offsets` are offsets into `json`.
     fn of(mut json: Vec<u8>, offsets: MemberOffsets, interned: Vec<(u32, Arc<Interned>)>) -> Self {
         let width = if json.len() > MAX_NARROW_LEN { 4 } else { 2 };
         json.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes().into_iter().take(width)));
-        // All bodies without interned parts share one empty list.
+        // All bodies without interned values share one empty list.
         let interned = if interned.is_empty() { Arc::default() } else { interned.into() };
         Self { bytes: json.into(), interned }
     }
 
-    /// Returns the JSON and the width of an offset.
+    /// Returns the JSON without interned values, and the width of an offset in bytes.
     fn split(&self) -> (&[u8], usize) {
         let width = if self.bytes.len() - 2 * OFFSETS > MAX_NARROW_LEN { 4 } else { 2 };
         (&self.bytes[..self.bytes.len() - width * OFFSETS], width)
@@ -144,7 +144,7 @@ impl JsonBody {
         self.write_part(0..self.json().len(), revision, to);
     }
 
-    /// Appends a range of the JSON, including the parts that were left out of it.
+    /// Appends a range of the JSON, including the interned values in it.
     fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
         let revision = revision.to_string();
         let revision = self.revision_at().map(|at| (at, revision.as_bytes()));
@@ -176,14 +176,14 @@ impl JsonBody {
         read(&json).unwrap_or_default()
     }
 
-    /// Returns a member of the metadata. `None` if it is absent, null, or of another type.
+    /// Returns a member of the metadata. Returns `None` if it is absent, null, or of another type.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // Except for the revision, nothing is left out of these members.
+        // These members contain no interned values. Only the revision is not in the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns an object with this revision that has only the values at these paths, such as `spec.nodeName`.
+    /// Returns the object with this revision, reduced to the values at these paths, such as `spec.nodeName`.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -192,7 +192,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision is inserted: behind the opening quote.
+    /// Returns the offset at which the revision is inserted. It is directly behind the opening quote.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)
@@ -201,7 +201,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // Equal objects have the same interned parts, unless one of them was encoded without an interner.
+        // Equal objects have the same interned values, unless one of them was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object of a template. All its long values except the status are equal in all objects.
+    /// Creates an object of a template. All long values except the status are equal in all objects of the template.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -326,7 +326,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The length is correct, and the JSON matches a body without interned parts.
+            // The length must be correct, and the JSON must match a body without interned values.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

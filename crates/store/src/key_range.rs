@@ -1,6 +1,6 @@
 //! Ranges of keys.
 
-/// A range of keys with a prefix, from `start` (inclusive) to `end` (exclusive).
+/// A range of keys with a prefix. `start` is inclusive and `end` is exclusive.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRange {
     prefix: String,
@@ -40,12 +40,12 @@ impl KeyRange {
         &self.start
     }
 
-    /// Moves the start of the range behind this key.
+    /// Moves the start of the range directly behind this key.
     pub fn start_after(&mut self, key: &str) {
         self.start = format!("{key}\0");
     }
 
-    /// Returns the upper bound, which is exclusive. `None` if the range is not bounded.
+    /// Returns the upper bound, which is exclusive. Returns `None` if the range has no upper bound.
     pub(super) fn end(&self) -> Option<&str> {
         self.end.as_deref()
     }

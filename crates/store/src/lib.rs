@@ -1,15 +1,16 @@
-//! Kubernetes objects as bytes, under one sequence of revisions: the storage engine of an API server, without the server.
+//! The storage engine of an API server, which stores Kubernetes objects as bytes and numbers all writes with one sequence of revisions.
 //!
-//! - [`VersionedStore`] has every object, every change, and the revision. As in etcd, all resources share one sequence of revisions. The
-//!   log has one part per resource, so following one resource never reads changes of others.
-//! - [`Draft`] is an object that will be written. It becomes [`Stored`]: the immutable bytes that are served.
-//! - [`Present`] is a snapshot of all objects, and [`Objects`] a snapshot of one resource. A clone takes constant time and memory.
-//! - [`StoreChange`] is an entry of the log. [`History`] limits the log in number, age and bytes.
-//! - [`Interner`] stores data once that many objects have in common.
+//! - [`VersionedStore`] contains all objects, the log of changes, and the revision. As in etcd, all resources share one sequence of
+//!   revisions. Each resource has a separate log, so following one resource never reads changes of other resources.
+//! - [`Draft`] is an object that will be written. The store converts it to a [`Stored`] with the immutable bytes that are served.
+//! - [`Present`] is a snapshot of all objects, and [`Objects`] is a snapshot of one resource. A clone takes constant time and memory.
+//! - [`StoreChange`] is an entry of the log. [`History`] limits the number, age and size of the changes in the log.
+//! - [`Interner`] stores equal data of several objects once.
 //!
-//! The engine does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store answers questions about
-//! the present and about every revision back to the compaction point. Internally, it only takes short locks around data that objects share.
-//! To share the store between threads, put a lock around it. For readers, [`now`](VersionedStore::now) can be stored outside of the lock.
+//! The engine does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can return the state at
+//! the current revision, and at every earlier revision back to the compaction point. The engine takes only short locks around data that
+//! objects share. To share a store between threads, put a lock around it. The snapshot from [`now`](VersionedStore::now) can be stored
+//! outside of the lock, for readers.
 //!
 //! ```
 //! use std::time::Instant;
@@ -68,12 +69,12 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the log. Older states cannot be watched from or listed.
+/// The limits of the log. States whose later changes have been dropped cannot be listed, and watches cannot start at them.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes for each resource.
     pub max_changes: usize,
-    /// The maximum age of a change. Each write, to any resource, drops up to a thousand older changes.
+    /// The maximum age of a change. Each write drops up to a thousand older changes of all resources.
     pub max_age: Duration,
     /// The approximate maximum size of all changes, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
@@ -87,10 +88,10 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. It bounds the time of a write.
+/// The maximum number of expired changes that one write drops. The limit bounds the time of a write.
 const MAX_EXPIRED: usize = 1_000;
 
-/// What a write expects to find. A write with a wrong expectation does nothing.
+/// The state of an object that a write expects. A write with a wrong expectation changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// There is no object with the key.
@@ -99,25 +100,25 @@ pub enum Expect {
     At(u64),
 }
 
-/// Why a write was refused.
+/// An error that means that a write was refused and has changed nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The expectation is wrong. Contains the current object, if there is one.
+    /// The expectation is wrong. The variant contains the current object, if there is one.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object holds one of the claims.
+    /// Another object has one of the claims.
     Taken,
     /// Other data that the write depends on has changed.
     Moved,
 }
 
-/// The requested revision is no longer available.
+/// An error that means that the requested revision is no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// The oldest available revision.
     pub oldest: u64,
 }
 
-/// All objects and their past, under one sequence of revisions.
+/// All objects and their past states, with one sequence of revisions.
 #[derive(Debug, Default)]
 pub struct VersionedStore {
     now: Present,
@@ -125,14 +126,14 @@ pub struct VersionedStore {
     history: History,
     /// The cache of other encodings. Its limit is half of the size limit of the log.
     encoding_cache: Arc<EncodingCache>,
-    /// Stores data once that several objects or versions have in common.
+    /// The interner for data that several objects, or several versions of an object, share.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
     /// The approximate size of the log of all resources, in bytes.
     log_bytes: usize,
-    /// The resources with more than one logged change, by the revision of the oldest.
+    /// The resources with more than one logged change, by the revision of the oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
-    /// The holder of each claim, and the claims of each holder.
+    /// The object that has each claim, and the claims of each object.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
@@ -140,7 +141,7 @@ pub struct VersionedStore {
 impl VersionedStore {
     /// Creates an empty store at a revision. A new etcd starts at 1. Earlier revisions are unavailable.
     pub fn new(first: u64, history: History) -> Self {
-        // Leaves enough revisions for any number of writes.
+        // This maximum leaves enough revisions for any number of writes.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -173,11 +174,11 @@ impl VersionedStore {
         self.now.objects(resource)
     }
 
-    /// Writes an object if the expectation holds.
+    /// Writes an object if the expectation is met.
     ///
     /// # Errors
     ///
-    /// The expectation is wrong, or another object holds one of the claims. Nothing is written then.
+    /// Returns an error if the expectation is wrong, or if another object has one of the claims. In this case, nothing is written.
     pub fn put(
         &mut self,
         now: Instant,
@@ -204,7 +205,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// The object is absent or has another revision. Nothing is removed then.
+    /// Returns an error if the object is absent or has another revision. In this case, nothing is removed.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -221,11 +222,11 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
-    /// Returns the changes of a resource after `revision`, oldest first.
+    /// Returns the changes of a resource after `revision`. The oldest change is first.
     ///
     /// # Errors
     ///
-    /// Some of these changes are no longer available.
+    /// Returns an error if some of these changes are no longer available.
     pub fn changes_since(
         &self,
         resource: &str,
@@ -238,27 +239,27 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the changes of a resource after `revision`, for a caller that has read all changes before. `None` if some are no longer in
-    /// the log.
+    /// Returns the changes of a resource after `revision`. The caller must have read all changes up to `revision`. Returns `None` if some
+    /// of the changes are no longer in the log.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change with this revision if it is in the log.
+    /// Returns the change with this revision. Returns `None` if it is not in the log.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns the revision of a resource at a time, as far as its changes are in the log.
+    /// Returns the revision that a resource had at a time. Uses only changes that are in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of the last change of a resource up to a revision, if it is in the log.
+    /// Returns the time of the last change of a resource up to a revision. Returns `None` if the change is not in the log.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -267,7 +268,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Some changes after it are no longer available.
+    /// Returns an error if some changes after `revision` are no longer available.
     pub fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);
         if revision < oldest {
@@ -281,8 +282,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with a revision, or removes it, as if it had always been so: the log does not contain it. Returns the change, or
-    /// `None` if there was no object and none is set.
+    /// Sets an object with this revision, or removes the object, without an entry in the log. The result looks as if it had always been the
+    /// state. Returns the change, or `None` if an absent object is removed.
     pub fn set(
         &mut self,
         now: Instant,
@@ -326,16 +327,17 @@ impl VersionedStore {
         }
     }
 
-    /// Drops the log of one resource, as a server does when it creates the resource's storage again.
+    /// Drops the log of one resource. A server does this when it creates the storage of a resource again.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// Keeps a snapshot of a resource at a revision until a change after the revision is dropped from the log. It takes little memory,
-    /// because the log contains all objects that have changed since.
+    /// Keeps a snapshot of a resource at a revision until a change after the revision is dropped from the log. The snapshot takes little
+    /// memory, because the log contains all objects that have changed since.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // An injected fault may return a future revision. The objects will differ then.
+        // A caller may pass a future revision, because of an injected fault. Such a snapshot is not kept, because the objects will differ
+        // at that revision.
         if revision > self.now.revision {
             return Weak::new();
         }
@@ -386,7 +388,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// The error of `put`.
+    /// Returns the error that `put` would return.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -405,7 +407,7 @@ impl VersionedStore {
         if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    /// Returns the key of the object that holds a claim.
+    /// Returns the key of the object that has a claim.
     pub fn holder(&self, claim: &str) -> Option<&Key> {
         self.holders.get(claim).map(|(_, key)| key)
     }

@@ -12,7 +12,7 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of neighbours to encode together.
+/// The minimum number of neighbouring objects that are encoded together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -21,7 +21,7 @@ impl Objects {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns its key, which all versions of the object share, and the previous object.
+    /// Inserts an object. Returns its key and the previous object. All versions of the object share the key.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -37,7 +37,7 @@ impl Objects {
     }
 }
 
-/// Uses keys that only keep the order, for objects without keys of their own.
+/// Creates a snapshot of objects that have no keys. Their keys in the snapshot only keep the order.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -52,13 +52,13 @@ impl FromIterator<Stored> for Objects {
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The number of objects before the next one, and before the end.
+    /// The number of objects before the next object, and the number of objects before the end.
     at: usize,
     end: usize,
 }
 
 impl Run {
-    /// Returns the next object without advancing.
+    /// Returns the next object without advancing the iterator.
     pub fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
         self.objects.tree.at(self.at).filter(|_| self.at < self.end)
     }
@@ -68,15 +68,16 @@ impl Run {
         self.at += 1;
     }
 
-    /// Returns the next objects without advancing, if they are neighbours that can be encoded together for many requests.
+    /// Returns the next objects as a group that can be encoded together for many requests. Does not advance the iterator. Returns `None` if
+    /// no such group starts here.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
         (before == self.at && len >= MIN_NEIGHBOURS && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
     }
 
-    /// Skips the objects that [`neighbours`](Self::neighbours) returns. Call it only if that method returned some; otherwise it skips all
-    /// objects up to the next neighbours.
+    /// Skips the group that [`neighbours`](Self::neighbours) returns. If that method returns `None`, this method skips all objects before
+    /// the next group.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
@@ -87,7 +88,7 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the run with its end at the position of `other`, which is the same run at a later position.
+    /// Returns the objects of this iterator before the position of `other`. `other` must be the same iterator at a later position.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }
@@ -103,7 +104,7 @@ impl Iterator for Run {
     }
 }
 
-/// Objects with adjacent keys that have not changed since.
+/// A group of objects with adjacent keys, in the state of a snapshot.
 #[derive(Clone, Debug)]
 pub struct Neighbours(Arc<Branch<Arc<Stored>>>);
 
@@ -113,11 +114,12 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the common encoding of the objects. It is made on the first call, and cached while the limit allows and no object changes.
+    /// Returns the encoding of the whole group. The first call calls `make`. The result is cached until an object changes, or until the
+    /// cache evicts it.
     ///
     /// # Errors
     ///
-    /// The error of `make`.
+    /// Returns the error of `make`.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let Some(first) = self.iter().next() else { return make().map(Into::into) };
         let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.encoding_cache())));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::StoreChange;
 use super::objects::Objects;
 
-/// The state of a resource at an earlier revision: a later state, and the changes in between.
+/// The state of a resource at an earlier revision. It is stored as a later state and the changes in between.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -13,7 +13,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the objects: the later state with every change in between undone.
+    /// Returns the objects. Computes them by undoing the changes in the later state.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

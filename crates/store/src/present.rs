@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::tree::Tree;
 use super::{Key, KeyRange, Objects, ResourceKey, Stored};
 
-/// All objects at one revision. A clone is an immutable snapshot and takes constant time and memory.
+/// All objects at one revision. A clone is an immutable snapshot. Cloning takes constant time and memory.
 #[derive(Clone, Debug, Default)]
 pub struct Present {
     pub(super) revision: u64,
@@ -38,7 +38,7 @@ impl Present {
         })
     }
 
-    /// Changes the objects of a resource. Clones of the snapshot do not change.
+    /// Changes the objects of a resource. Existing clones of the snapshot do not change.
     pub(super) fn change<R>(&mut self, resource: &str, change: impl FnOnce(&mut Objects) -> R) -> R {
         let mut objects = self.objects(resource);
         let changed = change(&mut objects);

@@ -9,25 +9,27 @@ use super::objects::Objects;
 use super::stored::Origin;
 use super::{History, Past, ResourceKey, StoreChange};
 
-/// The number of unused snapshots that are kept.
+/// The maximum number of unused snapshots that are kept.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
-/// The changes of one resource, oldest first.
+/// The changes of one resource. The oldest change is first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots at past revisions that readers use or may use again, by revision and era. The log reaches back to each of them, and
-    /// contains the objects that have changed since.
+    /// Snapshots at past revisions, by revision and era. Readers use them now, or may use them again. The log reaches back to each of these
+    /// snapshots, and contains the objects that have changed since.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// Ends when the content of past revisions is redefined. Snapshots of earlier eras are only available to readers that already use them.
+    /// The current era. An era ends when the content of past revisions is redefined. Snapshots of earlier eras are available only to
+    /// readers that already use them.
     era: u64,
-    /// The origins of the objects by version. Objects share them. There are at most as many as the resource ever had versions.
+    /// The origins of the objects, by version. All objects of a version share an origin. There are at most as many origins as versions that
+    /// the resource ever had.
     origins: Vec<Arc<Origin>>,
     /// The approximate size of the log, in bytes.
     log_bytes: usize,
     /// The oldest available revision.
     floor: u64,
-    /// The revision of the last dropped change. It is at most `floor`.
+    /// The revision of the last dropped change, which is at most `floor`.
     dropped: u64,
 }
 
@@ -36,7 +38,7 @@ impl Table {
         self.floor
     }
 
-    /// Returns the origin for a version. All objects written in the version share it.
+    /// Returns the origin for a version. All objects that were written in this version share the origin.
     pub(super) fn version(
         &mut self,
         resource: &ResourceKey,
@@ -58,7 +60,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era: the content of past revisions is redefined.
+    /// Starts a new era, because the content of past revisions is redefined.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -80,7 +82,7 @@ impl Table {
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Whether all changes after a revision are in the log.
+    /// Returns whether all changes after a revision are in the log.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
@@ -89,12 +91,12 @@ impl Table {
         self.log_bytes
     }
 
-    /// Returns the revision of the oldest change, unless it is also the last one.
+    /// Returns the revision of the oldest change. Returns `None` if there is at most one change.
     pub(super) fn oldest_past(&self) -> Option<u64> {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the state at a revision, based on the next later snapshot or on the current objects, `now`.
+    /// Returns the state at a revision. It is computed from the next later snapshot, or from the current objects `now`.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -117,7 +119,7 @@ impl Table {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. A caller that follows the changes can continue.
+    /// Makes revisions before `revision` unavailable. A caller that already follows the changes can continue.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }
@@ -142,7 +144,7 @@ impl Table {
         }
     }
 
-    /// Whether the oldest change exceeds the age in `history`.
+    /// Returns whether the oldest change exceeds the age in `history`.
     pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
         self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }

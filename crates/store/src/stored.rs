@@ -1,4 +1,4 @@
-//! Objects and changes.
+//! Objects as bytes, and the changes of objects.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -13,23 +13,23 @@ use super::encodings::{Encoding, EncodingCache, Encodings};
 use super::interner::Interner;
 use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 
-/// The name of a resource in the store: `pods`, `deployments.apps`.
+/// The name of a resource in the store, such as `pods` or `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// The key of an object in its resource: `namespace/name`, or `name` in cluster scope.
+/// The key of an object within its resource. It has the form `namespace/name`, or `name` in cluster scope.
 pub type Key = Arc<str>;
 
 /// An object that will be written.
 pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
-    /// Values that only one object may hold, such as an address.
+    /// Values that only one object may have, such as an address.
     pub(super) claims: Vec<String>,
     /// The selectable fields, if they are the same in every form.
     pub(super) fields: Vec<String>,
 }
 
-/// Omits the object, which may be a Secret.
+/// The output omits the object, which may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -37,13 +37,13 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Creates a draft. `interner` is the interner of the store for which the draft is.
+    /// Creates a draft. `interner` must be the interner of the store that will contain the object.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// Removes the claims.
+    /// Removes the claims of the draft.
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }
@@ -54,7 +54,7 @@ impl Draft {
     }
 }
 
-/// Data that all objects written to one resource with one `apiVersion` share.
+/// Data that is shared by all objects of one resource that were written with the same `apiVersion`.
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,
@@ -77,49 +77,50 @@ impl Origin {
     }
 }
 
-/// An immutable object as one write left it.
+/// An immutable object in the state after one write.
 ///
-/// It is stored as the bytes that are served, without `apiVersion` and `kind`. These depend on the version of the reader, and typed lists
-/// omit them. The version of the write is stored separately, because the storage version of the kind can change. The object is decoded on
-/// demand.
+/// The object is stored as the bytes that are served, without `apiVersion` and `kind`. These two members depend on the version that a
+/// client reads, and lists of built-in kinds omit them. The version of the write is stored separately, because the storage version of the
+/// kind can change. The object is decoded on demand.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Not allocated for most small objects, which are only served unchanged.
+    /// Derived data. It is not allocated for most small objects, because they are only served unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 /// Data that is derived from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The last form in which the object was found to equal its stored bytes; 0 for none.
+    /// The form in which the stored bytes can be served unchanged, as found last. 0 if no form is known.
     fits: AtomicU64,
-    /// The decoded object, for objects that the server itself reads often.
+    /// The decoded object. It is kept for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// Other encodings, once one was requested.
+    /// The cached encodings. Set when the first encoding is requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// Omits the object, which may be a Secret.
+/// The output omits the object, which may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// The selectable fields of an object in one form, in the order of the kind. The values are concatenated, because most are short or empty.
+/// The selectable fields of an object in one form, in the order that the kind defines. The values are concatenated, because most values are
+/// short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
     text: Box<str>,
-    /// The end of each value.
+    /// The end offset of each value.
     ends: Box<[usize]>,
 }
 
-/// The form of fields that are the same in every form.
+/// The number of the form for fields that are the same in every form.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -155,17 +156,17 @@ impl Stored {
         self.derived.get_or_init(Box::default)
     }
 
-    /// Creates an object of another store. It has no revision in this store.
+    /// Creates an object for a different store, without a revision in that store.
     pub fn of(draft: Draft) -> Self {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object without a store. It is served without a version.
+    /// Creates an object without a store. It is served without a resourceVersion.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
 
-    /// Returns the object with another revision.
+    /// Returns a copy of the object with another revision.
     pub fn at(&self, revision: u64) -> Self {
         let other = Self::new(revision, self.origin.clone(), false, self.body.clone());
         if let Some(Derived { fits, fields, .. }) = self.derived.get().map(Box::as_ref) {
@@ -180,12 +181,12 @@ impl Stored {
         self.revision
     }
 
-    /// Returns the `apiVersion` of the write; empty if it had none.
+    /// Returns the `apiVersion` of the write. It is empty if the object had no `apiVersion`.
     pub fn version(&self) -> &str {
         self.origin.version()
     }
 
-    /// Whether the write created the object.
+    /// Returns whether the write created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -195,7 +196,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Whether both objects have the same content. Their versions may differ.
+    /// Returns whether both objects have the same content. Their versions may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -205,12 +206,12 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// Returns another encoding of the object. It is made on the first call and cached while the limit allows. Table cells are cached for
-    /// their second.
+    /// Returns another encoding of the object. The first call calls `make`. The result is cached until the cache evicts it. Table cells are
+    /// cached only for their second.
     ///
     /// # Errors
     ///
-    /// The error of `make`.
+    /// Returns the error of `make`.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let encodings = self.derived().encodings.get_or_init(|| Arc::new(Encodings::new(&self.origin.encoding_cache)));
         encodings.find_or_make(encoding, make)
@@ -226,7 +227,7 @@ impl Stored {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object and keeps it, for the few small objects that nearly every request reads.
+    /// Returns the decoded object and keeps it in memory. This is for the few small objects that nearly every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -236,19 +237,19 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Decodes an object that has only the values at these paths, such as `spec.nodeName`.
+    /// Decodes only the values at these paths, such as `spec.nodeName`. Returns an object with these values.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns a selectable field in a form, by its index in the order of the kind. The first call calls `read` and keeps all fields.
-    /// Returns `None` if the fields are kept in another form.
+    /// Returns a selectable field in a form. `at` is the index of the field in the order that the kind defines. The first call calls `read`
+    /// and keeps all fields. Returns `None` if the fields are kept in another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns a selectable field if it is already kept and is the same in every form.
+    /// Returns a selectable field. Returns `None` unless the field is already kept and is the same in every form.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -258,7 +259,7 @@ impl Stored {
         self.text(Member::Name)
     }
 
-    /// Returns the namespace; empty in cluster scope.
+    /// Returns the namespace. It is empty in cluster scope.
     pub fn namespace(&self) -> Cow<'_, str> {
         self.text(Member::Namespace)
     }
@@ -273,12 +274,12 @@ impl Stored {
         Labels(self.body.member(Member::Labels).unwrap_or_default())
     }
 
-    /// Whether the object is being deleted.
+    /// Returns whether the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// Returns the deletion grace period in seconds.
+    /// Returns the grace period of the deletion in seconds.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
@@ -293,12 +294,12 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Whether it is known that the stored bytes can be served in this form. The form may change other objects.
+    /// Returns whether the stored bytes are known to be correct in this form. For other objects, the same form can require a conversion.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
 
-    /// Records that the stored bytes can be served in this form.
+    /// Records that the stored bytes are correct in this form.
     pub fn note_fit(&self, form: u64) {
         self.derived().fits.store(form, Ordering::Relaxed);
     }
@@ -347,7 +348,7 @@ pub struct StoreChange {
     pub key: Key,
     /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// The object after the change. For a deletion, the last content with the revision of the deletion.
+    /// The object after the change. For a deletion, it has the last content and the revision of the deletion.
     pub new: Arc<Stored>,
 }
 
@@ -369,7 +370,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // With the counts of the `Arc` and malloc's overhead, they take 96 and 80 bytes.
+        // With the reference counts of the `Arc` and the overhead of malloc, the two types take 96 and 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

@@ -1,4 +1,4 @@
-//! Compares the store with a model that keeps a full copy of all objects for every revision.
+//! Tests that compare the store with a model. The model keeps a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and texts of a namespace in a snapshot. Checks the number of remaining objects at each step.
+/// Returns the keys, revisions and texts of a namespace in a snapshot. Checks the number of remaining objects after each object.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -65,7 +65,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Returns the expected result of [`read`] from the model.
+/// Returns the expected result of [`read`], computed with the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));
@@ -73,7 +73,7 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// Each available revision has its old content, and the changes after it lead to the current content.
+    /// Checks that each available revision has its old content, and that the changes after the revision lead to the current content.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -128,7 +128,7 @@ proptest! {
             }
             snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
         }
-        // A snapshot shows its revision, whatever was written later.
+        // A snapshot shows the state of its revision, regardless of later writes.
         for (revision, snapshot) in &snapshots {
             for (objects, world) in snapshot.iter().zip(&worlds[revision]) {
                 prop_assert_eq!(read(objects, None), expected(world, None));
@@ -236,7 +236,7 @@ fn one_write_drops_a_bounded_number_of_expired_changes() {
             put(start, &other, number);
         }
         let late = start + Duration::from_secs(11);
-        // The new changes are kept, and so is the last change of each resource.
+        // The new changes and the last change of each resource are kept.
         let own = usize::from(*written == other);
         let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
         assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
@@ -267,7 +267,7 @@ fn only_one_object_can_hold_a_claim() {
     assert_eq!(store.revision(), a.revision(), "a refused write has no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
     store.put(now, &maps, "a", Expect::Absent, object("x")).expect("the object has no claim");
-    // An update keeps the claims that the new object has, and releases the others.
+    // An update keeps the claims that the new object has, and releases all other claims.
     let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("the object holds the claim");
     let a =
         store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("the claim is free");
@@ -317,7 +317,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
         assert_eq!(objects.run(&KeyRange::namespace(None)).count() as u64, revision - 1);
         store.keep(&resource, revision, &objects);
     }
-    // The oldest snapshots are dropped first, except for those in use.
+    // The oldest snapshots are dropped first, except for snapshots in use.
     let objects = store.objects(&resource);
     let held = store.keep(&resource, 39, &objects);
     for revision in 60..=60 + resource_table::MAX_UNUSED_SNAPSHOTS as u64 {
@@ -325,7 +325,7 @@ fn past_state_is_based_on_the_next_later_snapshot() {
     }
     assert!(held.upgrade().is_some() && undone(&store, 39) == 0);
     assert!(undone(&store, 40) > 0);
-    // A snapshot is dropped with the first change after it.
+    // A snapshot is dropped together with the first change after it.
     for number in 100..150 {
         store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("the key is free");
     }
@@ -357,7 +357,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // Counts how often the encoding is made for two calls.
+    // Returns the number of times that two calls create the encoding.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
@@ -396,7 +396,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of neighbours, and whether each was encoded now.
+    // Returns the sizes of the groups of neighbours. Also returns whether each group was encoded by this call.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();
@@ -418,14 +418,14 @@ fn neighbours_are_encoded_once_until_one_changes() {
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
-    // The same without a snapshot that shares the nodes.
+    // This repeats the check without a snapshot that shares the nodes.
     drop(kept);
     let at = put(&mut store, "e");
     store.remove(now, &pods, "e", at).expect("the object exists");
     put(&mut store, "e");
     put(&mut store, "a");
     assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
-    // A range that starts within a group has no neighbours there.
+    // A range that starts inside a group has no neighbours at its start.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }

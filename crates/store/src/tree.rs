@@ -1,12 +1,12 @@
-//! A persistent map: a write copies a few nodes, and a clone copies nothing.
+//! A persistent map. A write copies a few nodes, and a clone copies no nodes.
 
 use std::sync::{Arc, OnceLock};
 
 use super::Key;
 use super::encodings::Encodings;
 
-/// A B-tree of values by key. A clone is an immutable snapshot. A write copies only the nodes on the path to its key that are shared with
-/// clones.
+/// A B-tree of values by key. A clone is an immutable snapshot. A write copies nodes only if they are on the path to its key and shared
+/// with clones.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
@@ -17,24 +17,24 @@ enum Node<V> {
     Branch(Arc<Branch<V>>),
 }
 
-/// An inner node.
+/// An inner node of the tree.
 #[derive(Debug)]
 pub(super) struct Branch<V> {
-    /// The number of values in all leaves below.
+    /// The number of values in all leaves below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The encodings of all values together. They are dropped when a value changes.
+    /// The encodings of the whole group of values. They are dropped when a value changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf and of nodes in a branch. They are small in tests, so that nodes are split and merged there.
+/// The maximum number of values in a leaf, and of nodes in a branch. The numbers are small in tests, so that tests split and merge nodes.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// A new node to the right, if the node had to be split.
+    /// The new node to the right, if the node had to be split.
     right: Option<Node<V>>,
 }
 
@@ -55,7 +55,7 @@ impl<V> Tree<V> {
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// Returns the entry with this rank: the number of entries before it.
+    /// Returns the entry with this rank. The rank is the number of entries before the entry.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -81,7 +81,7 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the key, which is shared by all values that were inserted under it, and the old value.
+    /// Inserts a value. Returns the key and the old value. All values that were inserted with this key share the key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -140,7 +140,7 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf in which the key is or would be, and the number of entries before the leaf.
+    /// Returns the leaf that contains the key, or into which the key would be inserted. Also returns the number of entries before the leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -157,7 +157,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// Inserts a value. `is_last` is whether there is no node to the right.
+    /// Inserts a value. `is_last` is true if there is no node to the right.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -213,7 +213,7 @@ impl<V: Clone> Node<V> {
         }
     }
 
-    /// Returns the two nodes merged, if the result is at most half full.
+    /// Merges two nodes. Returns `None` if the merged node would be more than half full.
     fn merged(&self, next: &Self) -> Option<Self> {
         match (self, next) {
             (Self::Leaf(one), Self::Leaf(next)) if one.len() + next.len() <= MAX_LEAF_LEN / 2 => {
@@ -247,7 +247,7 @@ impl<V> Branch<V> {
         self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }
 
-    /// Returns the index of the node in which the key is or would be.
+    /// Returns the index of the node that contains the key, or into which the key would be inserted.
     fn place(&self, key: &str) -> usize {
         self.nodes.partition_point(|node| node.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
@@ -282,7 +282,7 @@ fn find<V>(entries: &[(Key, V)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(known, _)| (**known).cmp(key))
 }
 
-/// Splits off the part that exceeds a node. If keys are inserted in order, the left node stays full.
+/// Splits off the entries that exceed the size of a node. If keys are inserted in order, the left node stays full.
 fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
     let stay = if in_order { most } else { all.len() / 2 };
     (all.len() > most).then(|| all.split_off(stay))
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // The step is coprime to the count, so each key occurs once.
+        // The step and the count are coprime, so each key occurs once.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

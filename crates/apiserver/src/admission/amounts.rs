@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a pointer. Empty if there is nothing.
+    /// Reads the quantities at a JSON pointer. The result is empty if the pointer refers to nothing.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -40,12 +40,12 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities of the resources that `other` has, too.
+    /// Returns the quantities of all resources that `other` contains.
     pub(crate) fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Raises each quantity to the maximum of both.
+    /// Raises each quantity to the quantity in `other` if that is greater.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -62,12 +62,12 @@ impl Amounts {
         Self(self.iter().map(rest).collect())
     }
 
-    /// Returns the quantities that the rule selects.
+    /// Returns the quantities for which the closure returns true.
     pub(crate) fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }
 
-    /// Formats the quantities for messages: `cpu=1,memory=1Gi`.
+    /// Formats the quantities for messages, such as `cpu=1,memory=1Gi`.
     pub(crate) fn text(&self) -> String {
         self.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(",")
     }

@@ -9,10 +9,10 @@ use crate::request::Subresource;
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The resources that can be set at pod level.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The greatest quantity that is compared in thousandths. Greater ones are compared in whole units.
+/// The greatest quantity that is compared in thousandths. If a quantity is greater, whole units are compared.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Whether limit ranges apply to the write. Stored pods are not checked again unless they are resized.
+/// Returns whether limit ranges apply to the write. An update of a stored pod is not checked unless it resizes the pod.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
@@ -24,12 +24,12 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The limits in bytes of the defaults for one pod and of the errors about it. Each container may get all defaults of a limit range. A pod
-/// that reaches the limit is too large to be stored.
+/// The maximum size of the defaults for one pod, and of the errors about one pod, in bytes. The limits bound memory, because each container
+/// may get all defaults of a limit range. A pod that reaches the limit is too large to be stored.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets the default requests and limits of containers that have none, and records them in an annotation.
+/// Sets default requests and limits on containers that do not specify them, and records the defaults in an annotation.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -65,7 +65,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets missing quantities of a container. Returns the names of the resources.
+/// Sets missing quantities of a container. Returns the names of the resources that were set.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -106,7 +106,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Returns the requests or limits of a pod. Those at pod level replace the sum over the containers.
+/// Returns the requests or limits of a pod. Quantities at pod level replace the sums over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -114,7 +114,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a claim, which has only requests.
+/// Checks a claim. Claims have only requests.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -239,7 +239,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Whether `a` is more than `b`, in the precision that fits `all`.
+/// Returns whether `a` is more than `b`. The comparison has a precision that is possible for all quantities in `all`.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -1,4 +1,4 @@
-//! The Pod Security Standards: the policy of a namespace according to its labels, and the violations of a pod.
+//! The Pod Security Standards. This module reads the policy of a namespace from its labels, and finds the violations of a pod.
 
 mod baseline;
 mod pod_view;
@@ -17,7 +17,7 @@ use restricted::RESTRICTED;
 
 const POD_SECURITY_PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// The levels of the standards, the most permissive first.
+/// The levels of the standards. The most permissive level is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Privileged,
@@ -28,12 +28,12 @@ pub(crate) enum Level {
 /// The version of a standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Version {
-    /// Kubernetes 1 with this minor version.
+    /// The standard of Kubernetes 1.x, where x is this minor version.
     Minor(u64),
     Latest,
 }
 
-/// A level in a version.
+/// A level of the standards, in one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standard {
     pub(crate) level: Level,
@@ -62,14 +62,14 @@ pub(crate) struct Violation {
 struct Control {
     /// The minor version that introduced the rule.
     since: u64,
-    /// The minor version since which a rule of the restricted standard includes this one.
+    /// The first minor version in which a rule of the restricted standard covers this rule. `None` if there is no such rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// Returns the policy of a namespace with these labels, and the errors of the labels. An invalid level to enforce is treated as the
-    /// strictest.
+    /// Returns the policy of a namespace with these labels, and the errors of the labels. If the level in the `enforce` label is invalid,
+    /// the strictest level applies.
     pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -107,7 +107,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, the enforced standard also causes warnings, which reach workloads that create pods.
+        // By default, violations of the enforced standard also cause warnings. Clients that create workloads with pod templates get these
+        // warnings.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -139,7 +140,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template in the order of the rules, baseline first.
+    /// Returns the violations of a pod or a pod template. They have the order of the rules, and the rules of the baseline standard are
+    /// first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {
@@ -152,7 +154,7 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Whether pods that satisfy `other` may violate this standard.
+    /// Returns whether pods that satisfy `other` may violate this standard.
     pub(crate) fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }

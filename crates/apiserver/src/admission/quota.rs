@@ -1,4 +1,4 @@
-//! Resource quotas: the usage of a write, and whether the quota allows it.
+//! Resource quotas. This module computes the usage of a write and decides whether a quota allows it.
 
 mod pod_usage;
 mod scope;
@@ -15,7 +15,7 @@ use crate::request::Subresource;
 
 pub(crate) use usage::applies;
 
-/// Checks a quota before the usage of the write is computed. Fails with the reason for rejecting the write.
+/// Checks the conditions of a quota that do not depend on the usage of the write. Returns the reason if the quota rejects the write.
 pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -32,7 +32,8 @@ pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the `status.used` of the quota after the write, or `None` if it does not change. Fails with the reason for rejecting the write.
+/// Returns the `status.used` of the quota after the write, or `None` if the write does not change it. Returns the reason if the quota
+/// rejects the write.
 pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
@@ -69,7 +70,7 @@ pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) 
     Ok(Some(sum))
 }
 
-/// Returns the hard limits of the quota that the object can count against. Empty if the quota does not cover the object.
+/// Returns the hard limits of the quota that can restrict the object. The result is empty if the quota does not cover the object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     match scope::covers(quota, attempt, attempt.object) {
         true => Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource)),

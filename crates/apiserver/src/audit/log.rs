@@ -1,4 +1,4 @@
-//! The storage of the audit. Parts that many records have in common are stored once.
+//! The storage of the audit. Values that many records share are stored once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::{AuditRecord, Commit, ServerAudit};
 use crate::verb::RequestVerb;
 
-/// The memory limit of all records, in bytes. Clients choose the length of the texts in them.
+/// The memory limit of all records, in bytes. It is needed because clients choose the length of the texts in records.
 const MAX_BYTES: usize = 32 << 20;
 
-/// The latest requests.
+/// The records of the latest requests.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     limit: usize,
@@ -37,7 +37,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The common part of a client's requests for one resource.
+/// The values that all requests of a client for one resource share.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -103,7 +103,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // The record and the set have one reference each.
+        // Two references remain if no other record shares the value: one in this record and one in the set.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

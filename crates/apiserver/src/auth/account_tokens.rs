@@ -1,7 +1,7 @@
-//! The tokens of service accounts: claims, signed by this server.
+//! Tokens of service accounts. A token contains claims and the signature of this server.
 //!
-//! The server does not store the tokens that it issued. A token is valid while its claims hold: its lifetime, its audiences, and the
-//! objects that it is bound to, which must still have the same UIDs.
+//! The server does not store the tokens that it issued. A token is valid only during its lifetime and for its audiences. The objects that
+//! it is bound to must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -20,10 +20,10 @@ use crate::kinds::{Bound, Cluster, GroupResource, Named};
 use crate::object::metadata;
 use crate::request::user::{ServiceAccountName, User};
 
-/// The issuer of the tokens, and the default audience: this server.
+/// The URL of this server. It is the issuer of the tokens and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The signature algorithm. It is deterministic.
+/// The signature algorithm. Its signatures are deterministic.
 const ALGORITHM: &str = "EdDSA";
 
 /// The tolerated clock skew in seconds.
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
     pub(crate) sub: String,
 }
 
-/// The reason why a token is invalid. Empty if nothing shows that this server ever issued it.
+/// The reason why a token is invalid. Empty if there is no sign that this server issued the token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InvalidToken(pub(super) String);
 
@@ -90,7 +90,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Creates a signing key. With a seed, the key depends on the seed alone.
+    /// Creates a signing key. If a seed is given, the key depends only on the seed.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -99,7 +99,7 @@ impl AccountTokens {
         Self(Mutex::new(seed.and_then(SigningKey::new)))
     }
 
-    /// Returns the seed of the key. `None` if the system has no randomness.
+    /// Returns the seed of the key. Returns `None` if the system cannot provide random bytes.
     pub(crate) fn seed(&self) -> Option<KeySeed> {
         Some(self.key()?.seed)
     }
@@ -109,7 +109,7 @@ impl AccountTokens {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
 
-    /// Returns the public key as a JSON Web Key. `None` if the system has no randomness.
+    /// Returns the public key as a JSON Web Key. Returns `None` if the system cannot provide random bytes.
     pub(super) fn public_key(&self) -> Option<Json> {
         let key = self.key()?;
         let public = URL_SAFE_NO_PAD.encode(key.pair.public_key().as_ref());
@@ -117,7 +117,7 @@ impl AccountTokens {
         Some(json!({"use": "sig", "kty": "OKP", "kid": key, "crv": "Ed25519", "alg": ALGORITHM, "x": public}))
     }
 
-    /// Signs claims and returns the token. `None` if the system has no randomness.
+    /// Signs claims and returns the token. Returns `None` if the system cannot provide random bytes.
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
         let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -127,8 +127,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token that is valid for one of `audiences` at `now`, in seconds since the epoch. Also returns the matching
-    /// audiences, in the order of `audiences`.
+    /// Returns the user of a token, and the audiences that match, in the order of `audiences`. The token must be valid at `now`, in seconds
+    /// since the epoch, and for one of `audiences`.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -147,7 +147,7 @@ impl AccountTokens {
         Ok((claims.user(), matching))
     }
 
-    /// Returns the claims of a token that this server signed.
+    /// Returns the claims of a token after checking that this server signed it.
     fn claims(&self, token: &str) -> Result<Claims, InvalidToken> {
         let (signed, signature) = token.rsplit_once('.').ok_or_else(InvalidToken::default)?;
         let (header, claims) = signed.split_once('.').ok_or_else(InvalidToken::default)?;
@@ -163,7 +163,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // This server signed the claims, so it can decode them.
+        // This server signed the claims, so decoding should succeed.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -179,7 +179,7 @@ impl AccountTokens {
 }
 
 impl Claims {
-    /// Returns why the claims do not hold, if they do not.
+    /// Returns an error if a claim is not satisfied at `now`.
     fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
         if now - LEEWAY > self.exp {
             return Err("service account token has expired".into());
@@ -208,7 +208,7 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // If the token is bound to a pod, its node is only reported, not checked.
+        // If the token is bound to a pod, the node in the claims is reported to clients but not checked.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]
@@ -244,7 +244,7 @@ impl Claims {
 }
 
 impl Named {
-    /// Fails if the UID of the object differs from the UID in the claims.
+    /// Returns an error if the UID of the object differs from the UID in the claims.
     fn check_uid(&self, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
         let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
@@ -256,7 +256,7 @@ fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-/// Formats texts as Go's `%q` formats a slice.
+/// Formats texts in the way Go's `%q` formats a slice.
 fn listed(texts: &[String]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", quoted.join(" "))

@@ -2,7 +2,7 @@
 
 use crate::request::path::ResourcePath;
 
-/// The attributes of a request for authorization.
+/// The attributes of a request that authorization decides about.
 #[derive(Clone, Debug)]
 pub(crate) enum Attributes<'a> {
     /// A request for a resource.
@@ -12,6 +12,6 @@ pub(crate) enum Attributes<'a> {
         /// The name of the object. Empty for collections, unless the field selector selects one name.
         name: &'a str,
     },
-    /// A request for another path, such as health or discovery.
+    /// A request for a path that does not name a resource, such as health or discovery.
     Path { verb: &'a str, path: &'a str },
 }

@@ -1,4 +1,4 @@
-//! Authorizes requests. Members of `system:masters` may do everything. RBAC decides about other users.
+//! Authorizes requests. Members of `system:masters` may do everything. RBAC rules decide for all other users.
 
 use pintle_meta::{Reason, StatusDetails};
 
@@ -8,13 +8,13 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
-/// The decision on a request. It does not implement `PartialEq`: a caller that permits a request must match on
-/// [`Allowed`](Self::Allowed), whatever error the other variant contains.
+/// The decision on a request. It does not implement `PartialEq`. This forces a caller that permits a request to match
+/// on [`Allowed`](Self::Allowed), regardless of the error in the other variant.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
-    /// The request is allowed, for this reason.
+    /// The request is allowed. The text is the reason.
     Allowed(String),
-    /// No rule allows the request. May contain an error, such as a missing role.
+    /// No rule allows the request. The variant may contain an error about a missing role.
     NoOpinion(Option<String>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -
     }
 }
 
-/// Returns 403 if the user may not make the request.
+/// Returns an error with status 403 if the user may not make the request.
 pub(crate) fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
     match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),
@@ -43,12 +43,12 @@ pub(crate) fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>
     }
 }
 
-/// Returns all rules of the user in a namespace.
+/// Returns all rules that apply to the user in a namespace.
 pub(crate) fn rules(rbac: Rbac<'_>, user: &User, namespace: &str) -> Granted {
     rbac.granted(user, namespace)
 }
 
-/// Returns kube-apiserver's 403 for the request.
+/// Returns the 403 error of kube-apiserver for the request.
 pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, error: Option<String>) -> Failure {
     let error = error.map_or_else(String::new, |error| format!(": {error}"));
     match attributes {

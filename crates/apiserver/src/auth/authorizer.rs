@@ -15,7 +15,7 @@ use super::compiled::Compiled;
 use crate::request::user::User;
 use crate::store::Db;
 
-/// The RBAC index of one store. It is built at the first request of a user who is not an administrator.
+/// The RBAC index of one store. It is built at the first request of a user outside of `system:masters`.
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer(Compiled<RuleIndex>);
 
@@ -27,7 +27,7 @@ pub(crate) struct Rbac<'a> {
 }
 
 impl Authorizer {
-    /// Returns the rules for queries. All calls must use the same `db`.
+    /// Returns the index together with the store for queries. All calls must use the same `db`.
     pub(crate) fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
         Rbac { authorizer: self, db }
     }

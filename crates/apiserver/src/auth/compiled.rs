@@ -15,21 +15,21 @@ pub(super) trait Index: Default {
     fn remove(&mut self, resource: &str, key: &str);
 }
 
-/// The index of one store. Each query applies the pending changes first, so it sees all earlier writes. The cost of an update depends only
-/// on the changed objects.
+/// The index of one store. Each query applies the pending changes first, so its result includes all earlier writes. The cost of an update
+/// depends only on the changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
 #[derive(Debug, Default)]
 struct CompiledState<I> {
     index: I,
-    /// The pending changes. `None` before the first query. Their number is bounded even without queries.
+    /// The pending changes. `None` before the first query. Their number is bounded even if there are no queries.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The lock is held during the query, so it should only look
-    /// objects up. The caller can process the result without the lock.
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The query runs with the lock held, so it should only look up
+    /// objects. The caller processes the result after the lock is released.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -57,7 +57,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. Concurrent writes are in the pending changes, too. Applying them twice is harmless.
+    /// Builds the index from all objects. A concurrent write can be both in the store and in the pending changes. Applying it twice is
+    /// harmless.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

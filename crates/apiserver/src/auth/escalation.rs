@@ -1,4 +1,4 @@
-//! Prevents privilege escalation: the writer of a role or binding can grant only permissions that the writer has.
+//! Prevents privilege escalation. The writer of a role or binding can grant only permissions that the writer has.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,17 @@ use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
-/// The limit of comparisons between granted and held permissions. A rule of a few kilobytes can expand to millions of permissions.
+/// The maximum number of comparisons between granted permissions and the writer's permissions. The limit is needed because a rule of a few
+/// kilobytes can expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
-/// Whether writes of the kind grant permissions.
+/// Returns whether writes of the kind grant permissions.
 pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Fails if `user` would grant permissions that they do not have by this write of a role or binding. The verb `escalate` on the role, or
-/// `bind` on the bound role, allows it. `target` has the name of the request. `old` is the stored object.
+/// Returns an error if a write of a role or binding would grant permissions that `user` does not have. There is no error if `user` may use
+/// the verb `escalate` on the role, or the verb `bind` on the bound role. `target` has the name of the request. `old` is the stored object.
 pub(crate) fn check_grant(
     rbac: Rbac<'_>,
     user: &User,
@@ -41,7 +42,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// A write of a role or binding.
+/// The data about a write of a role or binding.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -108,7 +109,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Checks that the writer has all permissions of the rules in the namespace of the object. Returns the reason if not.
+    /// Checks that the writer has all permissions of the rules in the namespace of the object. Returns the reason if a permission is
+    /// missing.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -125,7 +127,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // The error names the written resource, even if the missing role is of another resource.
+        // As in kube-apiserver, the error names the written resource, even if the missing role belongs to another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });
@@ -137,7 +139,7 @@ impl Granter<'_> {
         ))
     }
 
-    /// Whether only fields change that garbage collection writes.
+    /// Returns whether the write changes only fields that the garbage collector writes.
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();
@@ -185,7 +187,8 @@ mod tests {
     use crate::kinds::Kinds;
     use crate::store::Db;
 
-    /// Returns a store in which `u` has these rules, and is bound to a missing role. The role `strong` can read secrets.
+    /// Returns a store in which the user `u` has these rules and is also bound to a missing role. The store has a role `strong` that can
+    /// read secrets.
     fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[

@@ -1,6 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The classification is only for the response headers, which match kube-apiserver's.
+//! The server does not queue or limit requests. The classification is only for the response headers, which match the headers of
+//! kube-apiserver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,10 +31,10 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow of a request: the matching schema with the lowest `matchingPrecedence`, or the first of them by name. All calls
-    /// must use the same `db`.
+    /// Returns the flow of a request. It is the matching schema with the lowest `matchingPrecedence`. If several schemas have the lowest
+    /// precedence, it is the first of them by name. All calls must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
-        // The schema `exempt` is fixed and comes before all others.
+        // The schema `exempt` is built in and is evaluated before all other schemas.
         if user.is_in(MASTERS)
             && let Some(exempt) = self.0.query(db, |index| Some(index.flow(index.exempt()?)))
         {
@@ -48,9 +49,9 @@ impl Flows {
 /// Flow schemas in the order of evaluation.
 #[derive(Debug, Default)]
 struct FlowIndex {
-    /// Keyed by precedence and name.
+    /// The flow schemas, keyed by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// The key in `schemas` for each name.
+    /// The key in `schemas` of each flow schema, by its name.
     places: HashMap<Box<str>, Box<str>>,
     /// The UIDs of priority levels by name.
     levels: HashMap<Box<str>, Arc<str>>,
@@ -63,7 +64,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule: subjects, and the requests that it matches.
+/// A rule of a flow schema. It matches certain requests of its subjects.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -76,7 +77,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace, by the prefix of their user names.
+    /// All service accounts of a namespace. The text is the prefix of their user names.
     Accounts(Box<str>),
     NoOne,
 }
@@ -128,7 +129,7 @@ impl FlowIndex {
         self.schemas.get(self.places.get("exempt")?)
     }
 
-    /// Returns `None` if the priority level does not exist.
+    /// Returns the flow of a flow schema. Returns `None` if its priority level does not exist.
     fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })

@@ -1,4 +1,4 @@
-//! Impersonation: parses the headers and checks the right to impersonate.
+//! Impersonation. This module parses the headers and checks the right to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -15,13 +15,14 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user to impersonate, exactly as in the headers. `None` without such headers. The order of the headers does not matter.
+/// Returns the user to impersonate, exactly as in the headers. Returns `None` if there are no impersonation headers. The order of the
+/// headers does not matter.
 ///
-/// Invalid UTF-8 is replaced, and the header still counts. So the request never falls back to the sender's own rights.
+/// Invalid UTF-8 in a header is replaced, and the header is not ignored. Otherwise, the request would run with the sender's own rights.
 ///
 /// # Errors
 ///
-/// Returns 400 if there are impersonation headers without a user.
+/// Returns an error with status 400 if there are impersonation headers but no user.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -43,8 +44,8 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the impersonated user, with implied groups. `user` needs a right for each part of `wanted`: the name, the uid, each group and
-/// each extra value.
+/// Returns the impersonated user, including implied groups. `user` needs a right for the name of `wanted`, for its uid, for each group and
+/// for each extra value.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
@@ -61,7 +62,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
     Ok(wanted.with_implied_group())
 }
 
-/// Returns the needed rights, each as a named resource for the verb `impersonate`.
+/// Returns the rights that are needed to impersonate a user. Each right is a named resource for the verb `impersonate`.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
@@ -89,8 +90,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error. Callers with any right to impersonate get an error that names the missing part. Others get an error for
-/// the verb `impersonate-on:…`.
+/// Returns kube-apiserver's error. Callers with any right to impersonate get an error that names the missing right. Other callers get an
+/// error for the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,
@@ -112,8 +113,8 @@ fn refusal(
     }
 }
 
-/// Returns the name of the user's mode in kube-apiserver's constrained impersonation. `None` if there is no mode. Nodes and service
-/// accounts have a mode only if nothing but their name is impersonated.
+/// Returns the name of the user's mode in kube-apiserver's constrained impersonation. Returns `None` if there is no mode. Nodes and service
+/// accounts have a mode only if the request impersonates a name without uid, groups and extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");

@@ -3,14 +3,14 @@
 use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;
 
-/// A right: one verb on one URL or resource. Each part may be `*`.
+/// A right is one verb on one URL or resource. The verb and each name may be `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) verb: String,
     pub(super) thing: Thing,
 }
 
-/// The URL or resource of a right.
+/// The URL or the resource that a right refers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Url(String),
@@ -48,7 +48,7 @@ impl Right {
         things.into_iter().flat_map(each).collect()
     }
 
-    /// Whether one rule alone contains the right.
+    /// Returns whether a single rule contains the right.
     pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)
@@ -65,7 +65,7 @@ impl Right {
     }
 }
 
-/// Returns the cost of a search for a right in a rule.
+/// Returns the maximum number of comparisons that a search for a right in a rule needs.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
@@ -88,7 +88,7 @@ impl Thing {
     }
 }
 
-/// Whether the URL of a rule covers another URL. A `*` at its end matches any rest.
+/// Returns whether the URL of a rule covers another URL. A `*` at the end of the rule's URL matches any text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

@@ -1,4 +1,5 @@
-//! Extracts a bearer token from the WebSocket subprotocols. Browsers cannot set the `Authorization` header.
+//! Extracts a bearer token from WebSocket subprotocols. Clients in browsers send the token in this way, because they cannot set the
+//! `Authorization` header.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,13 +16,13 @@ const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 #[derive(Debug)]
 pub(super) struct Subprotocols {
     pub(super) token: String,
-    /// The subprotocols without the token, which must not appear in the response.
+    /// The other subprotocols. They do not contain the token, because it must not appear in the response.
     pub(super) others: HeaderValue,
 }
 
 impl Subprotocols {
-    /// Parses the subprotocols of a request. `None` if they contain no token. Returns 401 if there are several tokens, or no other
-    /// subprotocol for the server to select.
+    /// Parses the subprotocols of a request. Returns `None` if there is no token. Returns an error with status 401 if there are several
+    /// tokens, or if there is no other subprotocol that the server can select.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

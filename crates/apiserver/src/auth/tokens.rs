@@ -23,16 +23,16 @@ impl fmt::Debug for Tokens {
 pub enum TokenFileError {
     /// The file cannot be read.
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error that occurred during the read.
         cause: io::Error,
     },
     /// A line has fewer than the three columns token, user and uid, or an unclosed quote.
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The number of the line, from 1.
+        /// The number of the line. The first line has the number 1.
         line: usize,
     },
 }
@@ -64,7 +64,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses the text of a token file. Returns the number of the first invalid line.
+    /// Parses the text of a token file. The error is the number of the first invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -93,7 +93,7 @@ impl Tokens {
     }
 }
 
-/// Returns the unquoted columns of a line. `None` if a quote is not closed.
+/// Returns the unquoted columns of a line. Returns `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;

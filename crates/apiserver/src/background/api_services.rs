@@ -22,17 +22,18 @@ use crate::store::{Change, Key, Range, Stored, key};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of managed APIServices. It is `true` if a definition is the reason for the APIService, `onstart` for built-in ones.
+/// The label of APIServices that the controller manages. Its value is `true` for the APIService of a definition, and `onstart` for a
+/// built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// The fields that the controller reads.
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
-/// Maintains APIServices. Their names consist of version and group: `v1.example.com`. Only APIServices that a change affects are
-/// reconciled.
+/// A controller that maintains APIServices. The name of an APIService consists of the version and the group, such as `v1.example.com`. Only
+/// APIServices that a change affects are reconciled.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
-    /// The definitions that have changed.
+    /// The definitions that have changed since the last reconcile.
     definitions: BTreeSet<Key>,
     /// The names of the APIServices to reconcile.
     due: BTreeSet<String>,
@@ -40,7 +41,7 @@ pub(super) struct ApiServices {
     known: HashMap<Key, Vec<String>>,
     /// The number of definitions that serve each group version.
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. A change of a Service can affect them.
+    /// The APIServices that refer to a Service. Only these APIServices depend on Services.
     remote: BTreeSet<String>,
 }
 
@@ -64,7 +65,7 @@ impl Controller for ApiServices {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let (definitions, mut due) = (std::mem::take(&mut self.definitions), std::mem::take(&mut self.due));
-        // The upstream cluster maintains its own APIServices.
+        // In a plan, the controllers of the upstream cluster maintain these APIServices.
         if registry.db.is_mirror() {
             return None;
         }
@@ -137,7 +138,7 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
     registry.create(&RequestTarget::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
-/// The content of the condition `Available`.
+/// The status, reason and message of the condition `Available`.
 struct Available {
     status: &'static str,
     reason: &'static str,
@@ -145,7 +146,7 @@ struct Available {
 }
 
 impl Available {
-    /// Computes the condition of an APIService. Without a `service` this server serves its group version.
+    /// Computes the condition of an APIService. If the APIService has no `service`, this server itself serves the group version.
     fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
@@ -173,8 +174,8 @@ impl Available {
     }
 }
 
-/// Updates the condition `Available` if it differs. Fails if the object has changed since it was read. That change triggers another
-/// reconcile.
+/// Updates the condition `Available` if it differs. The write fails if the object has changed since it was read. This change triggers
+/// another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

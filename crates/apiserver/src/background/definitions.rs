@@ -1,5 +1,5 @@
-//! Serves CustomResourceDefinitions: accepts their names, adds their kinds to the API, and removes deleted definitions once their
-//! objects are gone.
+//! The controller of CustomResourceDefinitions. It accepts their names, adds their kinds to the API, and removes deleted definitions once
+//! their objects are gone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// How often to check whether the objects of a deleted definition are gone.
+/// The interval between checks whether the objects of a deleted definition are gone.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     /// The cached definitions by group.
     known: BTreeMap<String, DefinitionGroup>,
-    /// The definitions that have changed since.
+    /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     /// The definitions that are terminating.
     terminating: BTreeSet<Key>,
-    /// The served resources, each with the definition that was applied last.
+    /// The served resources. Each has the state of its definition that was last applied to the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -39,14 +39,14 @@ pub(super) struct Definitions {
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
-    /// The names that the definitions have.
+    /// The accepted names of the definitions.
     taken: Taken,
-    /// The definitions whose requested names are not all accepted, because another definition has one of them. They
-    /// may get it later.
+    /// The definitions that wait for a name, because another definition has it. They can get the name when the other definition is deleted.
     waiting: BTreeSet<Key>,
 }
 
-/// A cached definition. The outline leaves out the schemas, which are the largest part, and is enough until the definition is served.
+/// A cached definition. The outline omits the schemas, because they take most of the memory. It contains everything that is needed before
+/// the definition is served.
 #[derive(Clone, Debug)]
 struct CachedDefinition {
     stored: Arc<Stored>,
@@ -68,9 +68,9 @@ impl Controller for Definitions {
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
-    /// Serves new definitions and removes deleted ones. Returns when to check again.
+    /// Serves new definitions and removes deleted definitions. Returns the time of the next check.
     ///
-    /// It processes only the changed definitions, and definitions of the same groups that wait for a name.
+    /// This method processes only the changed definitions, and definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let mut changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|key| self.read(registry, key));
@@ -88,7 +88,7 @@ impl Controller for Definitions {
         for key in self.terminating.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
             if registry.db.is_left_alone(DEFINITIONS, &key) {
-                continue; // The upstream cluster deletes it.
+                continue; // In a plan, the upstream cluster deletes this definition.
             }
             waiting |= !self.delete_objects(registry, &outline).await;
         }
@@ -124,7 +124,8 @@ impl Definitions {
         }
     }
 
-    /// Returns the changed definitions, and definitions of the same groups that wait for a name. Ordered by creation time.
+    /// Returns the changed definitions, and definitions in the same groups that wait for a name. They are in the order of their creation
+    /// times.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
@@ -157,7 +158,8 @@ impl Definitions {
             return;
         }
         let renew = || registry.db.renew(&stored(&resource).to_string().into());
-        // A new resource has no history. It is renewed before it is served, because that would end the watches of clients.
+        // A new resource must start without the changes of an earlier resource with the same name. Its log is renewed before the resource
+        // is served, because the renewal would end the watches of clients.
         if old.is_none() {
             renew();
         }
@@ -176,7 +178,7 @@ impl Definitions {
         }
     }
 
-    /// Deletes the objects of a terminating definition, then the definition. Returns whether no further call is needed.
+    /// Deletes the objects of a terminating definition, and then the definition. Returns true if no further call is needed.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = crd::resource(definition);
         if !has_finalizer(definition) {
@@ -185,7 +187,7 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // Objects can exist even if no version is served. Then they are deleted through the stored version.
+        // Objects can exist even if no version is served. In this case, they are deleted through the storage version.
         let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
@@ -194,7 +196,7 @@ impl Definitions {
             return true;
         };
         for (_, object) in objects {
-            // A new definition with the same name keeps the remaining objects.
+            // The deletion stops if the definition was recreated with the same name. The new definition keeps the remaining objects.
             let now = registry.db.get(DEFINITIONS, metadata::name(definition));
             if !now.is_some_and(|now| now.uid() == metadata::uid(definition) && now.is_deleting()) {
                 return true;
@@ -227,8 +229,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the finalizer. If it is the last one, this deletes the definition. The resource is withdrawn first, so that a client that
-    /// sees the deletion no longer finds the resource.
+    /// Removes the finalizer. If it is the last finalizer, this deletes the definition. The resource is withdrawn before the write, so a
+    /// client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &crd::resource(definition));
@@ -246,7 +248,7 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes the status of a definition, unless it has changed since it was read. That change triggers another round.
+    /// Writes the status of a definition, unless the definition has changed since it was read. This change triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -289,10 +291,10 @@ impl DefinitionGroup {
         }
     }
 
-    /// Returns the definition with a new status, if the status must change.
+    /// Returns the definition with its new status. Returns `None` if the status does not change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // A definition does not conflict with itself.
+        // The definition's own names are removed first, because a definition does not conflict with itself.
         self.taken.remove(&outline);
         let settled = crd::settle(&outline, &self.taken, now);
         self.taken.add(&outline);
@@ -408,10 +410,10 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// Large enough that work for each definition would be noticed.
+    /// The number is large enough that the test would notice work for each definition.
     const MANY: usize = 1000;
 
-    /// The two controllers that observe definitions, stepped by the test.
+    /// The two controllers that observe definitions. The test runs them step by step.
     struct Cluster {
         registry: Arc<Registry>,
         changes: Changes,

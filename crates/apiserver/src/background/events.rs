@@ -1,4 +1,4 @@
-//! Deletes each event an hour after its last write. kube-apiserver does the same with etcd leases.
+//! Deletes each event an hour after its last write. kube-apiserver achieves the same with etcd leases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Controller, all};
 use crate::registry::Registry;
 use crate::store::{Change, ChangeKind, Key};
 
-/// The resource key of the events of both groups.
+/// The resource under which the events of both API groups are stored.
 const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
@@ -21,7 +21,8 @@ const GRANULARITY: Duration = Duration::from_secs(1);
 /// Deletes expired events.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The expiry time and the key of each event, by the revision of its last write. This is also the order of expiry.
+    /// The expiry time and the key of each event. The map key is the revision of the event's last write, so the order
+    /// of the map is the order of expiry.
     due: BTreeMap<u64, (Instant, Key)>,
 }
 
@@ -38,7 +39,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// Events without a known time of their last write get the full lifetime.
+    /// Gives the full lifetime to events for which the time of the last write is unknown.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;
@@ -53,9 +54,9 @@ impl Controller for Expiry {
         let now = Instant::now();
         while let Some(first) = self.due.first_entry().filter(|first| first.get().0 <= now) {
             let (revision, (_, key)) = first.remove_entry();
-            // The upstream cluster expires its own events.
+            // In a plan, the upstream cluster deletes its expired events.
             if !registry.db.is_left_alone(EVENTS, &key) && registry.db.remove(&EVENTS.into(), &key, revision).is_err() {
-                tracing::trace!(key = &*key, "an event was written while it expired, and is kept");
+                tracing::trace!(key = &*key, "kept an Event that was written while it expired");
             }
             tokio::task::yield_now().await;
         }

@@ -22,7 +22,7 @@ const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
-/// Maintains the condition `Dangling`.
+/// A controller that maintains the condition `Dangling`.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     /// The FlowSchemas that have changed.
@@ -51,7 +51,7 @@ impl Controller for Flows {
         if std::mem::take(&mut self.levels) {
             due.extend(all(registry, SCHEMAS).map(|(key, _)| key));
         }
-        // The upstream cluster maintains its own FlowSchemas.
+        // In a plan, the controllers of the upstream cluster maintain these FlowSchemas.
         if registry.db.is_mirror() {
             return None;
         }
@@ -77,7 +77,7 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     if !["status", "reason", "message"].into_iter().any(differs) {
         return Ok(());
     }
-    // The transition time changes only with the status.
+    // The transition time changes only if the status changes.
     let since = current.filter(|_| !differs("status")).and_then(|current| current.get("lastTransitionTime").cloned());
     let now = registry.clock.now_text();
     wanted.set("lastTransitionTime", since.unwrap_or_else(|| now.clone().into()));

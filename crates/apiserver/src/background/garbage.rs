@@ -1,9 +1,9 @@
-//! Garbage collection: deletes dependents after their last owner (background), before their owner (foreground), or removes their owner
-//! references (orphan).
+//! Garbage collection. In background deletion, dependents are deleted after their last owner. In foreground deletion, they are deleted
+//! before their owner. With the orphan policy, their owner references are removed.
 //!
-//! The collector tracks only dependents, by the UIDs of their owners. It looks owners up in the store, so objects without owner references
-//! cost nothing. An object in the store can be newer than the observed changes, and may have dependents that are not tracked yet. Such an
-//! object is processed later.
+//! The collector tracks only dependents, by the UIDs of their owners. It reads owners from the store, so objects without owner references
+//! need no memory in the collector. An object in the store can be newer than the changes that the collector has observed. Such an object
+//! can have dependents that are not tracked yet, so it is processed later.
 
 mod owners;
 mod release;
@@ -27,7 +27,7 @@ use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
-/// The delay of the first and the last retry. The delay doubles each time.
+/// The minimum and maximum delay before a retry. The delay doubles with each retry.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
@@ -39,15 +39,15 @@ type Location = (ResourceKey, Key);
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's UID.
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// For each waiting owner, by UID, one dependent that blocks its deletion.
+    /// One dependent that blocks the deletion of each waiting owner, by the owner's UID.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
     /// Dependents with new owner references, whose namespaces were not checked yet.
     unchecked: HashSet<Location>,
-    /// Objects that could not be processed.
+    /// Objects whose processing failed.
     failed: HashSet<Location>,
-    /// When to retry them, and the delay.
+    /// The time at which the failed objects are retried, and the current delay.
     retry: Option<(Instant, Duration)>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
-    /// The object or one of its owners is newer than the observed changes.
+    /// The object or one of its owners is newer than the changes that the collector has observed.
     TooEarly,
 }
 
@@ -84,7 +84,7 @@ impl Controller for Collector {
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
-            // An owner in foreground deletion may have waited for this object.
+            // An owner in foreground deletion may be waiting for the deletion of this object.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
         true
@@ -171,7 +171,8 @@ impl Collector {
         }
     }
 
-    /// Enqueues owners by kind and name, because their locations are not tracked. [`resolve`] finds the location.
+    /// Enqueues the owners of an object by kind and name, because the collector does not track the locations of owners. [`resolve`] finds
+    /// the location later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -186,7 +187,7 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // The upstream cluster collects its own objects.
+        // In a plan, the garbage collector of the upstream cluster handles objects that were deleted in the upstream cluster.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
             return Ok(Processed::Done);
         }
@@ -213,14 +214,14 @@ impl Collector {
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
-    /// Removes the owner from the references of its dependents, then removes the owner's finalizer.
+    /// Removes the references to the owner from its dependents, and then removes the owner's finalizer.
     async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            // If one dependent cannot be written, continue with the others.
+            // The loop continues if a dependent cannot be written.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
@@ -231,8 +232,8 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// Removes the finalizer of an owner once no dependent blocks it. The first call enqueues and checks all dependents. Each deletion of a
-    /// dependent causes another call, which continues the search at the dependent that blocked the owner before.
+    /// Removes the finalizer of an owner once no dependent blocks the owner. The first call enqueues and checks all dependents. Each
+    /// deletion of a dependent causes another call. That call continues the search at the dependent that blocked the owner before.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -261,7 +262,7 @@ impl Collector {
         }
     }
 
-    /// Deletes an object if none of its owners remains. If some remain, removes the references to the others.
+    /// Deletes an object if none of its owners remains. If some owners remain, removes the references to all other owners.
     fn collect(
         &mut self,
         registry: &Arc<Registry>,
@@ -321,7 +322,7 @@ impl Collector {
     }
 }
 
-/// Returns the kind and the location of a queue entry, which is a location or a reference to an owner.
+/// Returns the kind and the location of a queue entry. The entry is either a location, or a reference to an owner.
 fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
@@ -400,7 +401,7 @@ mod tests {
         }
     }
 
-    /// A client removes the finalizer, recreates the owner and deletes it again, while the collector processes the old owner.
+    /// While the collector processes the old owner, a client removes the finalizer, recreates the owner and deletes it again.
     #[tokio::test]
     async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in

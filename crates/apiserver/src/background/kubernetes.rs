@@ -16,7 +16,7 @@ use crate::store::{Change, key};
 const NAMESPACE: &str = "default";
 const KUBERNETES: &str = "kubernetes";
 
-/// Maintains the three objects.
+/// A controller that maintains the three objects.
 #[derive(Debug)]
 pub(super) struct Kubernetes {
     pub(super) address: SocketAddr,
@@ -38,7 +38,7 @@ impl Controller for Kubernetes {
     }
 }
 
-/// Creates the objects that are missing, and restores the endpoints. An existing Service is not changed.
+/// Creates missing objects and restores the endpoints. Does not change an existing Service.
 pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
     let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
@@ -62,7 +62,7 @@ pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     }
 }
 
-/// Returns the group, the kind and the content of each object.
+/// Returns the group, the kind and the expected content of each of the three objects.
 fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);

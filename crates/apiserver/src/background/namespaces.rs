@@ -1,4 +1,5 @@
-//! Empties deleted namespaces, then deletes them. Pods are deleted first, because they may need the other objects.
+//! Deletes the contents of deleted namespaces, and then the namespaces. Pods are deleted first, because they may need the other objects
+//! until they stop.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
-/// How long a deleted namespace stays unchanged, so that clients can observe it.
+/// The time for which a deleted namespace stays unchanged, so that clients can observe it.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
-/// How often to check a namespace whose contents remain.
+/// The interval between checks of a namespace with remaining contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The largest number of kinds, or finalizers, that the status lists.
+/// The maximum number of kinds, and of finalizers, that the status lists.
 const MAX_LISTED: usize = 100;
 /// The field manager of the controller's writes.
 const MANAGER: &str = "kube-controller-manager";
 
-/// The terminating namespaces, and when each is due.
+/// A controller with the terminating namespaces, and the time at which each namespace is processed next.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// The namespaces that were processed at least once and still have contents.
+    /// The namespaces that were processed at least once and still exist.
     stuck: HashSet<String>,
 }
 
@@ -55,14 +56,14 @@ impl Controller for Cleaner {
         }
     }
 
-    /// Whether a namespace was not processed yet.
+    /// Returns whether a terminating namespace was never processed.
     fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
 
-    /// Empties the namespaces that are due. Returns when the next one is due.
+    /// Deletes the contents of the namespaces that are due. Returns the time at which the next namespace is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // The upstream cluster empties its own namespaces.
+        // In a plan, the upstream cluster handles namespaces that were deleted in the upstream cluster.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
@@ -72,7 +73,7 @@ impl Controller for Cleaner {
                 self.stuck.remove(&name);
                 continue;
             };
-            // If the namespace was recreated meanwhile, the new one is scheduled separately.
+            // If the namespace was recreated in the meantime, `observe` schedules the new namespace.
             let Some(remaining) = empty(registry, &namespace).await else { continue };
             report(registry, &namespace, &remaining);
             if remaining.is_empty() && finish(registry, &namespace) {
@@ -101,13 +102,13 @@ struct Remaining {
     finalizers: Vec<String>,
 }
 
-/// Whether the namespace was not recreated and is still terminating.
+/// Returns whether the namespace still exists with the same UID and is still terminating.
 fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     let now = registry.db.get(NAMESPACES, &namespace.name());
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
 }
 
-/// Deletes the contents of a namespace and returns what remains. `None` if the namespace is no longer terminating.
+/// Deletes the contents of a namespace and returns the remaining objects. Returns `None` if the namespace is no longer terminating.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
     let is_content = |kind: &&Arc<Kind>| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete);
@@ -218,7 +219,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a subresource of a terminating namespace as its controller, if the change has an effect. Admission may reject the write.
+/// Writes a subresource of a terminating namespace, with the identity of the namespace controller. Writes nothing if the change has no
+/// effect. Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
@@ -256,7 +258,7 @@ fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMa
     counts
 }
 
-/// Joins the first parts, and adds the number of the others.
+/// Joins the first [`MAX_LISTED`] texts, and appends the number of omitted texts.
 fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     let more = parts.len().saturating_sub(MAX_LISTED);
     let mut parts: Vec<_> = parts.take(MAX_LISTED).collect();
@@ -266,7 +268,7 @@ fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     parts.join(", ")
 }
 
-/// Removes the namespace's own finalizer. Returns whether the namespace is gone.
+/// Removes the finalizer in the namespace's spec. Returns whether the namespace is gone.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Aggregates cluster roles: a role with an aggregation rule gets the rules of all roles that it selects.
+//! The controller that aggregates cluster roles. A role with an aggregation rule gets the rules of all roles that it selects.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -24,8 +24,8 @@ pub(super) struct Aggregator;
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose set of rules differs. A selected role can itself be aggregated. Then the write of its rules is a
-    /// change that triggers another round.
+    /// Writes the aggregated roles whose set of rules is outdated. A selected role can itself be aggregated. In this case, the write of its
+    /// rules triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
         for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
@@ -47,7 +47,7 @@ struct AggregatedRole {
     rules: OnceLock<Vec<TextedRule>>,
 }
 
-/// A rule with its text, which is used to find duplicates.
+/// A rule with its JSON text. The text is used to find duplicates.
 type TextedRule = (String, Json);
 
 impl AggregatedRole {
@@ -64,9 +64,10 @@ impl AggregatedRole {
     }
 }
 
-/// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and of the roles' names.
+/// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and, for each selector, of the role names.
 ///
-/// A role can have very many equal selectors. Each distinct selector is evaluated once, and each role until it is selected.
+/// The work is bounded even if a role has many equal selectors. Each distinct selector is evaluated once, and a role is no longer checked
+/// after a selector has selected it.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
@@ -91,7 +92,7 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes the rules of a role, unless it has changed since it was read. That change triggers another round.
+/// Writes the rules of a role, unless the role has changed since it was read. This change triggers another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 
-    /// Returns an aggregated role with these selectors, and other roles with this number of rules.
+    /// Returns an aggregated role with these selectors, and other roles with this number of rules each.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});

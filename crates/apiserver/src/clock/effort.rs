@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether four times as many parts take at most eight times the CPU time. Quadratic work takes sixteen times.
+/// Returns whether four times as many items take at most eight times the CPU time. Quadratic work would take sixteen
+/// times the CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // Warm up, so that lazily initialized tables do not count.
+    // The first run is a warm-up, so that the initialization of lazy tables is not measured.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Returns the CPU time of this thread for the work. Other load of the machine does not count.
+/// Returns the CPU time that this thread needs for the work. Other processes do not influence the result.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -23,7 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns its output, and how often another task ran meanwhile.
+/// Runs `work` on a single-threaded runtime. Returns its output, and the number of times that another task ran in the
+/// meantime.
 pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

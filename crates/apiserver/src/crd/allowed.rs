@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-/// The values that an `enum` allows. They are looked up by hash because there can be tens of thousands.
+/// The values that an `enum` allows. Lookups use a hash table, because an `enum` can have tens of thousands of values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     all: Vec<Json>,
@@ -21,8 +21,8 @@ impl Allowed {
         &self.all
     }
 
-    /// Whether a value is allowed. Matches Go: the value is first converted to the type of the allowed value. So 2.5 is allowed if 2 is,
-    /// and 97 if "a" is. Values inside lists and objects are not converted.
+    /// Returns whether a value is allowed. As in Go, the value is first converted to the type of the allowed value. For example, an `enum`
+    /// with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not converted.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))

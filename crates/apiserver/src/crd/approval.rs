@@ -1,5 +1,5 @@
-//! The approval annotation that definitions in groups of the Kubernetes project need. It is the URL of an API review, or the reason why
-//! there was none.
+//! The approval annotation, which is required on definitions in API groups of the Kubernetes project. Its value is the URL of an API
+//! review, or the reason why there was no review.
 
 use std::mem::discriminant;
 
@@ -11,10 +11,10 @@ pub(super) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConforma
 const APPROVAL: &str = "metadata.annotations[api-approved.kubernetes.io]";
 const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// The value of the annotation.
+/// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
-    /// The value is not a URL and not a reason.
+    /// The value is invalid. It must be a URL, or a reason with the required prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -31,7 +31,7 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a definition needs an approval and has none. An update may keep an invalid annotation invalid.
+/// Returns an error if a definition needs an approval and has none. An update may leave an invalid annotation unchanged.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -68,12 +68,12 @@ pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str
     })
 }
 
-/// Whether a group belongs to the Kubernetes project.
+/// Returns whether a group belongs to the Kubernetes project.
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
 }
 
-/// Whether Go parses the text as a URL with a scheme and a host.
+/// Returns whether Go parses the text as a URL with a scheme and a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -87,7 +87,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && is_host && !text.bytes().any(|byte| byte.is_ascii_control()) && is_unescapable(path)
 }
 
-/// Whether two hexadecimal digits follow each `%` of a path. The query is not checked.
+/// Returns whether two hexadecimal digits follow each `%` of a path. The query of the URL is not checked.
 fn is_unescapable(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     path.split('%')

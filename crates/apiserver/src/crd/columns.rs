@@ -7,14 +7,15 @@ use super::json_path::{self, Hop};
 use crate::kinds::table::{Column, age};
 use crate::object::metadata;
 
-/// Computes one cell of a custom resource's row.
+/// A function that computes one cell in the row of a custom resource.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     kind: String,
     steps: Vec<Hop>,
 }
 
-/// Returns the columns of a version and their cells: the name, then the additional printer columns, or the age if there are none.
+/// Returns the columns of a version and the functions that compute their cells. The first column is the name. The additional printer
+/// columns follow, or the age if the version has no such columns.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
@@ -26,7 +27,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     };
     let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
     if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
-        // One invalid path disables all additional columns.
+        // A single invalid path disables all additional columns.
         additional.clear();
     }
     for column in &additional {
@@ -57,7 +58,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
 }
 
 impl Cell {
-    /// Returns the cell of an object, or null if the object has no value of the column's type.
+    /// Returns the cell of one column for an object. The cell is null if the object has no value of the column's type.
     pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();
@@ -71,7 +72,7 @@ impl Cell {
             },
             ("integer", Json::Number(number)) if number.is_i64() || number.is_u64() => Json::Number(number.clone()),
             ("integer", Json::Number(number)) => {
-                #[expect(clippy::cast_possible_truncation, reason = "a column of integers cuts fractions")]
+                #[expect(clippy::cast_possible_truncation, reason = "a column of integers truncates fractions")]
                 let whole = number.as_f64().unwrap_or_default() as i64;
                 whole.into()
             }

@@ -19,12 +19,13 @@ use crate::request::{Subresource, Verb};
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
-/// Returns the kinds of a definition, one for each served version. Returns none if the definition is not established.
+/// Returns the kinds of a definition, one for each served version. The list is empty if the definition is not
+/// established.
 pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }
 
-/// Returns the kind of the storage version of an established definition, whether or not this version is served.
+/// Returns the kind of the storage version of an established definition. The version need not be served.
 pub(crate) fn stored_kind(definition: &Json) -> Option<Kind> {
     kinds_of(definition, |version| version.is_true("/storage")).pop()
 }

@@ -1,4 +1,4 @@
-//! The strategy of custom resources, as given by their definition.
+//! The strategy of custom resources. It follows their definition.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ pub(super) struct Versions {
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
-    /// The cost of validating an object with the most expensive schema, in bytes of a body.
+    /// The cost of validating one object with the most expensive schema. The unit is the time to process one byte of a
+    /// body.
     pub(super) weight: usize,
     /// The index of the storage version.
     pub(super) at: usize,
@@ -40,7 +41,7 @@ pub(super) struct Custom {
     cells: Vec<columns::Cell>,
     openapi: Json,
     deprecation: Option<String>,
-    /// Identifies this version in the current state of the definition.
+    /// A hash that identifies this version in the current state of the definition.
     form: u64,
 }
 
@@ -83,7 +84,7 @@ impl Custom {
 
     fn errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
         let mut errors = validator::validate(self.schema(), object, old, "");
-        // These two are validated even if they are unchanged.
+        // `apiVersion` and `kind` are validated even if they are unchanged.
         for key in ["apiVersion", "kind"] {
             if let (Some(schema), Some(value)) = (self.schema().properties.get(key), object.get(key))
                 && old.is_some_and(|old| old.get(key) == Some(value))
@@ -105,7 +106,8 @@ impl Custom {
     }
 }
 
-/// Returns an error unless the value at a replicas path of a scale is absent or a valid number of replicas.
+/// Returns an error if the value at a replicas path of the scale subresource is present but is not a valid number of
+/// replicas.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let other_type = |value: &Json, wanted: &str| {
@@ -136,7 +138,7 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     Some(FieldError::invalid(path, &replicas.into(), why))
 }
 
-/// Returns the schema of a version for OpenAPI, with the selectable fields.
+/// Returns the OpenAPI schema of a version, including its selectable fields.
 fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
@@ -178,7 +180,7 @@ impl Strategy for Custom {
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // The definition does not have this version. The object will be rejected.
+            // The definition does not have this version, so the object will be rejected later.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -227,7 +229,7 @@ impl Strategy for Custom {
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
             return scale_error.into_iter().collect();
         };
-        // The messages omit the first part of the path.
+        // As in kube-apiserver, the messages omit `status.` from paths.
         let shortened = |mut error: FieldError| {
             error.message = error.message.replace("status.", "");
             error
@@ -282,7 +284,8 @@ impl Strategy for Custom {
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        // The schema of the version in which the object was written fills in defaults. This version's schema only prunes.
+        // The defaults come from the schema of the version in which the object was written. The schema of the served
+        // version only prunes.
         let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && written == self.at {

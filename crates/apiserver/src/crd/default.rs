@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default. This applies to all decoded objects except the configuration of an
+/// Drops nulls in fields that are not nullable and have no default. This happens to all decoded objects except the body of a server-side
 /// apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
@@ -33,13 +33,13 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
 }
 
-/// The maximum size of the defaults filled into one object, in bytes. A larger object could not be stored.
+/// The maximum total size of the defaults that are filled into one object, in bytes. A larger object could not be stored.
 const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Fills in the defaults of fields that are absent, or null but not nullable.
 ///
-/// A default is filled in only if the object around it is present. A small object can ask for a long default thousands of times. So no more
-/// defaults are filled in once their total size exceeds a limit.
+/// A default is filled in only if its parent object is present. A small body can trigger the same long default thousands of times.
+/// Therefore, defaulting stops when the total size of the filled-in defaults exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }
@@ -76,7 +76,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
     }
 }
 
-/// Whether [`default`] would change nothing.
+/// Returns whether [`default`] would leave the object unchanged.
 pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     match value {
         Json::Object(members) => {
@@ -95,7 +95,7 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     }
 }
 
-/// Turns floats without a fraction into integers, as kube-apiserver stores them.
+/// Converts floats without a fraction to integers, because kube-apiserver stores them as integers.
 pub(crate) fn normalise_numbers(value: &mut Json) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

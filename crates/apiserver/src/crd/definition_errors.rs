@@ -1,5 +1,5 @@
-//! Validates definitions. An error that is the same in all versions is reported once. Its path is then the one that older versions of the
-//! API had for all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
+//! Validates definitions. An error that is the same in all versions is reported once. Its path is the field of the v1beta1 API that applied
+//! to all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
 
 mod branches;
 mod default_values;
@@ -16,10 +16,11 @@ use super::{approval, is_established};
 use crate::object::metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// The maximum number of short names and of categories: each version is served under all of them. kube-apiserver has no limit.
+/// The maximum number of short names, and of categories. The limit bounds memory, because each version is served under all of these names.
+/// kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
-/// Returns the errors of a definition. `old` is the stored definition, for an update.
+/// Returns the errors of a definition. `old` is the stored definition if the request is an update.
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
@@ -152,7 +153,7 @@ fn conversion_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// `status.storedVersions` must contain the storage version, and each stored version must still be in the spec.
+/// Returns the errors of `status.storedVersions`. It must contain the storage version. Each stored version must still be in the spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();

@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects as decoding and encoding in Go does. Metadata that cannot be decoded stays unchanged;
-/// validation rejects it.
+/// Normalizes the metadata of embedded objects as decoding and encoding in Go does. Metadata that cannot be decoded stays unchanged, and
+/// validation rejects it later.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -69,7 +69,7 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Returns the errors of embedded objects: each needs a valid version, kind and metadata.
+/// Returns the errors of embedded objects. Each embedded object needs a valid version, kind and metadata.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     collect_errors(schema, value, FieldPath::Start(""), &mut errors);

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-/// The path of a value in an object. It becomes text only for error messages, because it may be as long as the object.
+/// The path of a value in an object. It is converted to text only for error messages, because a path can be as long as
+/// the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FieldPath<'a> {
-    /// The path of the root value. Empty for a whole object.
+    /// The path of the root value. It is empty if the root is a whole object.
     Start(&'a str),
     Member(&'a FieldPath<'a>, &'a str),
     Item(&'a FieldPath<'a>, usize),
@@ -18,7 +19,7 @@ impl<'a> FieldPath<'a> {
         Self::Member(self, name)
     }
 
-    /// Returns the text of the root.
+    /// Returns the text of the root path.
     pub(crate) fn start(self) -> &'a str {
         match self {
             Self::Start(path) => path,

@@ -1,6 +1,6 @@
 //! The string formats of schemas, such as `date-time` and `uuid`.
 //!
-//! The checks match the functions of Kubernetes' `strfmt` registry, including where these are lenient or strict.
+//! The checks accept and reject the same texts as the functions of Kubernetes' `strfmt` registry.
 
 mod address;
 mod digits;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that cause no warning in a definition. Dashes are removed because they are not significant.
+/// The formats that a definition can use without a warning. Their names have no dashes, because dashes do not matter.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -43,7 +43,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Whether the format is known for the type. A schema without a type counts as a string schema.
+/// Returns whether the format is known for the type. A schema without a type counts as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -53,7 +53,7 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     }
 }
 
-/// Whether a text has the format. Unknown formats accept every text.
+/// Returns whether a text is valid in the format. Unknown formats accept every text.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match &*plain_name(format) {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -90,7 +90,8 @@ fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// In lower case: a date, `t`, a time without leap seconds, and a zone offset of any digits. The text after a second `t` is ignored.
+/// Returns whether the text is a date-time, ignoring case. It consists of a date, `t`, a time without leap seconds, and a zone offset,
+/// whose range is not checked. The text after a second `t` is ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
@@ -108,7 +109,7 @@ fn is_date(text: &str) -> bool {
         && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// Base64 with padding. The unused bits before the padding may have any value.
+/// Returns whether the text is base64 with padding. The unused bits before the padding may have any value.
 fn is_base64(text: &str) -> bool {
     let padding = text.len() - text.trim_end_matches('=').len();
     let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
@@ -118,7 +119,7 @@ fn is_base64(text: &str) -> bool {
         && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-/// A single label, or labels separated by dots whose last one has at least two letters.
+/// Returns whether the text is a single label, or several labels separated by dots. The last of several labels has at least two letters.
 fn is_hostname(text: &str) -> bool {
     static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let any = r"a-zA-Z0-9\p{S}\p{L}";
@@ -136,7 +137,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Five groups of hexadecimal digits, each optionally separated by a dash.
+/// Returns whether the text is a UUID: five groups of hexadecimal digits, with optional dashes between them.
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     for (at, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -160,7 +161,7 @@ fn is_hex_colour(text: &str) -> bool {
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `rgb(r,g,b)`, with optional blanks around the numbers.
+/// Returns whether the text is `rgb(r,g,b)`, with optional blanks around the numbers.
 fn is_rgb_colour(text: &str) -> bool {
     let part = |part: &str| {
         let part = part.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);

@@ -2,18 +2,18 @@
 
 use pintle_json::Json;
 
-/// One step of a path into an object.
+/// One step of a JSONPath.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Hop {
     /// A member of an object.
     Member(String),
     /// An item of a list. A negative index counts from the end.
     Item(i64),
-    /// The items from one index up to another, which is excluded. A negative index counts from the end.
+    /// The items from a start index to an end index, which is excluded. A negative index counts from the end.
     Slice(Option<i64>, Option<i64>),
     /// All items of a list, or all members of an object.
     All,
-    /// The items whose value at a path equals, or does not equal, another value.
+    /// The items whose value at a path is equal, or is not equal, to a given value.
     Where(Vec<Hop>, FilterOperator, Json),
     /// The items that have a value at a path.
     Having(Vec<Hop>),
@@ -22,9 +22,9 @@ pub(crate) enum Hop {
 /// The comparison operator of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilterOperator {
-    /// `==`
+    /// The operator `==`.
     Equal,
-    /// `!=`
+    /// The operator `!=`.
     Unequal,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     found
 }
 
-/// Returns the value at a path of plain members. The leading dot is optional.
+/// Returns the value at a path that consists only of member names. The leading dot is optional.
 pub(crate) fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }

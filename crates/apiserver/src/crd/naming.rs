@@ -1,4 +1,4 @@
-//! Accepts the names of definitions, establishes definitions, and maintains their conditions.
+//! Functions that accept the names of definitions, establish definitions, and maintain their conditions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,7 +43,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Returns the names as JSON, without optional names that are empty.
+    /// Returns the names as JSON. Omits optional names that are empty.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
@@ -62,8 +62,8 @@ impl DefinitionNames {
 
 /// Accepts the names of a definition and establishes it. Returns the definition with its new status if the status changed.
 ///
-/// Names in `taken`, which are accepted for other definitions of the group, are conflicts. `now` is the transition time of changed
-/// conditions, in the format of metadata timestamps.
+/// `taken` has the accepted names of the other definitions in the group. A requested name that is in `taken` is a conflict. `now` is the
+/// transition time of changed conditions, in the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -76,13 +76,14 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Whether all requested names of a definition are accepted. If so, no other definition can have them, and conflicts need no check.
+/// Returns whether all requested names of a definition are accepted. In this case, no other definition can have these names, so the caller
+/// need not check for conflicts.
 pub(crate) fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names of the definitions of a group, with the number of definitions that have each name.
+/// The accepted names of all definitions in a group. For each name, it counts the definitions that have the name.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     resources: HashMap<String, usize>,
@@ -118,7 +119,7 @@ impl Taken {
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
-    // The last conflict is reported.
+    // Only the last conflict is reported.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
     let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name

@@ -1,4 +1,5 @@
-//! The regular expressions of `pattern`, at a bounded cost. A few characters, such as `\pL{99}`, can need an automaton of megabytes.
+//! Regular expressions of the schema keyword `pattern`. Their cost is bounded, because a short pattern such as `\pL{99}` can need an
+//! automaton of several megabytes.
 
 mod go_limits;
 mod machine;
@@ -14,23 +15,23 @@ use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::translate::TranslatorBuilder;
 
-/// The maximum size of an automaton in bytes. A pattern that needs a larger one runs on a [`Machine`].
+/// The maximum size of an automaton in bytes. A pattern that needs a larger automaton runs on a [`Machine`].
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// The number of bytes of text that count as a step.
+/// The number of bytes of text that count as one step.
 pub(super) const STEP_OF_TEXT: usize = 64;
-/// The number of instructions of a machine that count as a step.
+/// The number of machine instructions that count as one step.
 const STEP_OF_MACHINE: usize = 16;
-/// The maximum length of a pattern in bytes. Three characters can name a class of thousands of others.
+/// The maximum length of a pattern in bytes. The limit is low because three characters can name a class of thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The maximum nesting depth of a pattern, as in Go.
 const MAX_PATTERN_DEPTH: u32 = 1_000;
-/// The memory budget of all patterns of a definition, in bytes. Each pattern costs the maximum size of an automaton, plus the
-/// amounts below per byte and per named Unicode class.
+/// The memory budget of all patterns of a definition, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus [`OF_PATTERN_CHARACTER`] for
+/// each byte and [`OF_NAMED_CLASS`] for each named Unicode class.
 const PATTERN_BUDGET: usize = 128 << 20;
 const OF_PATTERN_CHARACTER: usize = 1 << 10;
 const OF_NAMED_CLASS: usize = 8 << 10;
 
-/// A pattern. It is compiled on its first use: the objects of most definitions use only some of the patterns.
+/// A pattern. It is compiled on its first use, because the objects of most definitions use only some of the patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
@@ -91,8 +92,8 @@ fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {
     TranslatorBuilder::new().build().translate(pattern, ast).map_err(|error| error.to_string())
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains every repetition separately, and thousands of characters for each
-/// Unicode class.
+/// Estimates the cost of compiling a pattern. An automaton contains a copy of the expression for each repetition, and thousands of
+/// characters for each Unicode class.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
@@ -104,10 +105,10 @@ fn weight(pattern: &str) -> usize {
     pattern.len() * copies * of_character
 }
 
-/// The maximum factor by which `with_go_classes` lengthens a pattern.
+/// The maximum factor by which [`with_go_classes`] lengthens a pattern.
 const SPELT_OUT: usize = 8;
 
-/// Replaces the classes that are ASCII in Go, such as `\d`, by explicit ones.
+/// Replaces classes that match only ASCII in Go, such as `\d`, with explicit character ranges.
 fn with_go_classes(pattern: &str) -> String {
     let mut spelt = String::with_capacity(pattern.len());
     let mut chars = pattern.chars();
@@ -129,12 +130,12 @@ fn with_go_classes(pattern: &str) -> String {
     spelt
 }
 
-/// The patterns of one definition that were used so far. Most of them occur many times, and are compiled once.
+/// The distinct patterns of one definition. Equal patterns share one compiled automaton.
 #[derive(Debug)]
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
     checked: HashMap<String, Result<(), String>>,
-    /// The rest of [`PATTERN_BUDGET`].
+    /// The unspent bytes of [`PATTERN_BUDGET`].
     left: usize,
 }
 
@@ -155,12 +156,12 @@ impl Patterns {
         made
     }
 
-    /// Returns the approximate cost of compiling all shared patterns, in bytes of a body that take as long.
+    /// Returns the approximate cost of compiling all shared patterns. The unit is the time to process one byte of a body.
     pub(super) fn weight(&self) -> usize {
         self.by_text.keys().map(|text| weight(text)).sum()
     }
 
-    /// Returns an error if the pattern is invalid, or if it exceeds the budget of the definition.
+    /// Returns an error if the pattern is invalid, or if the definition has no budget left for it.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.checked.get(pattern) {
             return known.clone();

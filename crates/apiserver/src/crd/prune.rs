@@ -1,4 +1,4 @@
-//! Prunes custom resources: removes the fields that their schema does not declare.
+//! Prunes custom resources by removing the fields that their schema does not declare.
 
 use pintle_json::{Json, Map};
 
@@ -9,8 +9,8 @@ use pintle_store::{METADATA, OBJECT};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource. Returns their paths, up to a total size: first those in the object's metadata, last those
-/// in embedded metadata, each group sorted.
+/// Removes unknown fields from a custom resource. Returns the paths of the removed fields, up to a total size. Fields of the object's
+/// metadata come first, and fields of embedded metadata come last. Each group is sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -18,14 +18,14 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of removed fields, for each [`Place`]. Each path may be as long as the object.
+/// The paths of removed fields, grouped by [`Place`]. A single path can be as long as the object.
 #[derive(Default)]
 struct Removed {
     paths: [Vec<String>; 3],
     bytes: usize,
 }
 
-/// The part of the object that contains a removed field, in the order in which the paths are reported.
+/// The part of an object that contains a removed field. The variants are in the order in which paths are reported.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,
@@ -46,7 +46,7 @@ impl Removed {
     }
 }
 
-/// Removes unknown fields from a part of a resource.
+/// Removes unknown fields from a value inside a resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
     self::value(schema, value, FieldPath::Start(""), &mut Removed::default());
 }
@@ -94,7 +94,7 @@ pub(super) fn prune_defaults(schema: &mut Structural) {
     schema.properties.values_mut().chain(schema.items.as_deref_mut()).chain(additional).for_each(prune_defaults);
 }
 
-/// Whether the object has no fields that [`prune`] would remove.
+/// Returns whether [`prune`] would leave the object unchanged.
 pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
     resource_is_pruned(schema, object)
 }
@@ -144,7 +144,7 @@ fn value(schema: &Structural, value: &mut Json, path: FieldPath<'_>, removed: &m
                     self::value(schema, item, path.item(at), removed);
                 }
             } else if !schema.preserve_unknown {
-                // Without a schema for items, all of their fields are unknown.
+                // If the schema does not describe the items of a list, all fields of the items are unknown.
                 let empty = Structural::default();
                 for (at, item) in items.iter_mut().enumerate() {
                     self::value(&empty, item, path.item(at), removed);

@@ -11,7 +11,7 @@ use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, read once from the JSON of a definition.
 ///
-/// Reading never fails: parts that the validation of definitions rejects are left out.
+/// Reading never fails. It ignores parts of the JSON that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub(crate) type_name: String,
@@ -34,22 +34,22 @@ pub(crate) struct Structural {
     pub(crate) any_of: Vec<Structural>,
     pub(crate) one_of: Vec<Structural>,
     pub(crate) not: Option<Box<Structural>>,
-    /// Whether there are CEL rules for the value itself.
+    /// Whether the schema has CEL rules for the value itself.
     pub(crate) has_rules: bool,
-    /// Whether there are CEL rules for the value or a part of it.
+    /// Whether the schema has CEL rules for the value or for a value inside it.
     pub(crate) has_rules_within: bool,
 }
 
 /// The `additionalProperties` of a schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// Every value, or none.
+    /// Any value if true, no value if false.
     Allowed(bool),
     /// Values that match a schema.
     Schema(Box<Structural>),
 }
 
-/// The limits for a value.
+/// The limits that a schema sets for a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) values: Option<Allowed>,
@@ -119,7 +119,7 @@ impl Structural {
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
     }
 
-    /// Returns the path of the first part of a value that has CEL rules.
+    /// Returns the path of the first value with CEL rules. Searches the value and all values inside it.
     pub(crate) fn first_rule_path(&self, value: &Json, path: FieldPath<'_>) -> Option<String> {
         if !self.has_rules_within || value.is_null() {
             return None;
@@ -145,7 +145,7 @@ impl Structural {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
-    /// Returns the schema of a member, if it has one.
+    /// Returns the schema of a member. Returns `None` if the member has no schema.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),
@@ -154,7 +154,7 @@ impl Structural {
         }
     }
 
-    /// Whether the schema allows this member.
+    /// Returns whether the schema allows a member with this name.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.properties.contains_key(name)
             || matches!(self.additional, Some(Additional::Schema(_) | Additional::Allowed(true)))

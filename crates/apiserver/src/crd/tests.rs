@@ -50,7 +50,7 @@ fn repeated_patterns_of_a_definition_are_shared() {
     }
 }
 
-/// Checks the result of pruning and defaulting a spec, and the reported unknown fields.
+/// Prunes and defaults a spec, and checks the result and the reported unknown fields.
 #[track_caller]
 fn check_pruned_and_defaulted(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);
@@ -110,7 +110,7 @@ fn unknown_fields_are_pruned_and_missing_fields_defaulted() {
     }
 }
 
-/// Checks the errors of a spec, each written as `reason field`.
+/// Checks the errors of a spec. Each expected error has the form `reason field`.
 #[track_caller]
 fn check_errors(schema: Json, spec: Json, expected: &[&str]) {
     let kind = kind(schema);
@@ -289,7 +289,7 @@ fn changed_schema_converts_stored_objects_again() {
     }
 }
 
-/// Checks the errors of a definition, each written as `reason field`.
+/// Checks the errors of a definition. Each expected error has the form `reason field`.
 #[track_caller]
 fn check_definition(spec: Json, expected: &[&str]) {
     let errors = super::Definition.validate_create(&definition(spec.clone()));

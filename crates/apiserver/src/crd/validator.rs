@@ -12,12 +12,13 @@ use super::structural::{Additional, Limits, Structural};
 use super::weight;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// Validates a value at a path against its schema. Parts that are unchanged from `old` are not validated.
+/// Validates a value at a path against its schema. A value that is equal to the value in `old` is not validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that share a limit of steps. Subtracts the steps taken from `left`.
+/// Validates one of several values that share a step limit. `left` is the number of steps left, and the function subtracts the steps that
+/// it takes.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -34,8 +35,9 @@ pub(super) fn validate_within(
     check.errors
 }
 
-/// The maximum number of steps. A step validates one value against one part of a schema, or a piece of a text, or writes a piece of an
-/// error. Branches multiply the steps: without a limit, a schema and an object of legal sizes can take hours.
+/// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or the handling of
+/// [`STEP_OF_TEXT`] bytes of text in a value or an error. Branches multiply the steps. Without a limit, validation could take hours for a
+/// schema and an object of legal sizes.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
@@ -53,7 +55,7 @@ impl Validation {
         }
     }
 
-    /// Validates a value that is not the same as before.
+    /// Validates a value that differs from the old value.
     fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         self.visits += 1;
         self.spend(1);
@@ -67,7 +69,7 @@ impl Validation {
             }
             return;
         }
-        // A value of the wrong type is validated further, except null.
+        // Validation continues after a wrong type, unless the value is null.
         if !self.is_of_type(schema, value, path) && value.is_null() {
             return;
         }
@@ -88,7 +90,7 @@ impl Validation {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Returns whether the JSON type matches, and reports an error if not.
+    /// Returns whether the JSON type matches. Reports an error if it does not match.
     fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let found = type_of(value);
         let (fits, wanted) = match schema.type_name.as_str() {
@@ -153,8 +155,8 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and the errors of the branch that got furthest (the first of several). Only these errors
-    /// are kept in memory.
+    /// Returns the number of matching branches, and the errors of the branch that visited the most values. If several branches visited the
+    /// same number, the first of them counts. The errors of all other branches are dropped at once to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -173,7 +175,7 @@ impl Validation {
         (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
-    /// Validates the value against a branch and returns the errors separately. The steps count for the whole validation.
+    /// Validates the value against a branch and returns the errors separately. The steps count towards the limit of the whole validation.
     fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
         let mut branch = Self { left: self.left, ..Self::default() };
         branch.changed(schema, value, old, path);
@@ -186,7 +188,7 @@ impl Validation {
         self.spend(text.len() / STEP_OF_TEXT);
         let length = text.chars().count() as u64;
         let value = Json::from(text);
-        // Only the first of these three violations is reported.
+        // Only the first violation of `maxLength`, `minLength` and `pattern` is reported.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
             self.add_error(|| FieldError::new(FieldErrorType::TooLong, path, message));
@@ -329,7 +331,8 @@ impl Validation {
         self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. Its bytes count as steps: a branch can report errors for every value, even if they are discarded later.
+    /// Reports an error. The bytes of the error count as steps, because a branch can report an error for every value and discard all of
+    /// them later.
     fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
@@ -342,14 +345,14 @@ impl Validation {
     }
 }
 
-/// Returns an error for each duplicate in lists that are sets or maps, at its second occurrence.
+/// Returns an error for each duplicate item in lists of type set or map. The error names the second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
         let mut errors = FieldErrors::default();
         collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
-    // If the old value has duplicates, all duplicates are allowed.
+    // If the old value has duplicates, the new value may have any duplicates.
     if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
 }
 
@@ -382,7 +385,7 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
     }
 }
 
-/// An item may be null, which counts as an item without keys.
+/// Reports duplicate keys in a list map. A null item counts as an item without keys.
 fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
@@ -394,7 +397,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // A single key is compared by itself.
+    // A list with a single key compares only the value of this key.
     let seconds = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),
@@ -404,7 +407,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
     }
 }
 
-/// Returns the indexes of second occurrences.
+/// Returns the index of the second occurrence of each item that is not unique.
 fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();
@@ -418,18 +421,18 @@ fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     found
 }
 
-/// Returns the map keys of an item, joined to one text.
+/// Returns the values of an item's map keys, joined to one text.
 fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Maps keys to items. The first of several items with the same keys wins.
+/// Returns a map from keys to items. If several items have the same keys, the map contains the first item.
 fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }
 
-/// Whether a list map has the same items as before, in any order.
+/// Returns whether a list map has the same items as before, in any order.
 fn is_reordered(schema: &Structural, value: &Json, old: Option<&Json>) -> bool {
     let (Json::Array(items), Some(Json::Array(old))) = (value, old) else { return false };
     if schema.list_type != "map" || items.len() != old.len() {
@@ -465,7 +468,7 @@ mod tests {
 
     #[test]
     fn null_is_not_a_value_of_a_nullable_enum() {
-        // Recorded from kube-apiserver 1.36.1.
+        // The expected messages were recorded from kube-apiserver 1.36.1.
         for (values, listed) in [(json!(["A"]), "\"A\""), (json!(["A", null]), "\"A\", \"null\"")] {
             let schema = json!({"type": "string", "nullable": true, "enum": values});
             let schema = Structural::read(&schema, &mut Patterns::default());

@@ -1,17 +1,18 @@
-//! The weights of schemas and values, which decide whether the work on a body is offloaded.
+//! Estimates of the cost to validate a custom resource. The server offloads bodies that are expensive to process.
 
 use pintle_json::Json;
 
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// The costs of a branch, of an `enum` value or required member, and of a byte of a default value, in bytes of a body that take as long.
+/// The costs of a branch, of an `enum` value or required member, and of one byte of a default value. The unit is the time to process one
+/// byte of a body.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of one value of a body, on top of its own bytes. It assumes that the value is at the most expensive place of
-/// the schema, because all values of a body may be there.
+/// Returns the maximum cost to validate one value of a body, without the cost of the value's own bytes. The result is the cost at the most
+/// expensive position in the schema, because all values of a body may be at that position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();
@@ -28,7 +29,7 @@ pub(super) fn of_schema(schema: &Structural) -> usize {
     branches + allowed + schema.required.len() * OF_WORD + defaults + within
 }
 
-/// Returns the approximate size of a value in memory.
+/// Returns the approximate size of a value in memory, in bytes.
 pub(super) fn of_value(value: &Json) -> usize {
     let parts = match value {
         Json::String(text) => text.len(),

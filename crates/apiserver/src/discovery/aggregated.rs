@@ -1,4 +1,4 @@
-//! Aggregated discovery: all groups, versions and resources in one document.
+//! Aggregated discovery. A single document has all groups, versions and resources.
 
 use pintle_json::{Json, json};
 use pintle_meta::Scope;
@@ -55,7 +55,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// For built-in kinds, group and version are empty: clients fill them in.
+/// For built-in kinds, group and version are empty, and clients fill them in.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

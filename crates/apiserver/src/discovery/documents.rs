@@ -20,13 +20,13 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. They are created on request, on a blocking thread because it takes a while. At most one OpenAPI document and
-/// one discovery document are created at a time.
+/// The documents of a server. A document is created on request. This happens on a thread for blocking work, because it takes long. At most
+/// one OpenAPI document and one discovery document are created at a time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// Separate from `openapi`, so that discovery does not wait for OpenAPI documents, which take longest.
+    /// This semaphore is separate from `openapi`, so that discovery does not wait for OpenAPI documents, which take longest.
     listings: Arc<Semaphore>,
 }
 
@@ -42,7 +42,7 @@ impl Default for Documents {
 pub(crate) enum DocumentScope {
     /// A discovery document.
     Listing(Listing),
-    /// The index of the OpenAPI 3 documents.
+    /// The list of the OpenAPI 3 documents and their paths.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
@@ -54,30 +54,30 @@ pub(crate) enum DocumentScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentForm {
     Json,
-    /// The messages of gnostic.
+    /// Protobuf with the messages of gnostic.
     Protobuf,
 }
 
 /// The discovery documents that cover all groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Listing {
-    /// `/api` or `/apis` with all resources.
+    /// The aggregated document of `/api` or `/apis`, with all resources.
     Aggregated { core: bool },
-    /// `/apis`.
+    /// The list of groups at `/apis`.
     Groups,
-    /// `/`.
+    /// The list of paths at `/`.
     Paths,
 }
 
-/// The bytes and the tag of a document.
+/// The bytes and the ETag of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// The ETag. It identifies the content, and is the same in each form.
+    /// The ETag. It identifies the content and is the same for all encodings.
     pub(crate) tag: Arc<str>,
     pub(crate) bytes: Bytes,
 }
 
-/// The kinds that a document describes, in their current state. It is compared by address.
+/// The current state of the kinds that a document describes. Two states are compared by address.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
@@ -92,7 +92,8 @@ impl Documents {
             return Ok(Some(document));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // The semaphores are never closed. The permit is held until the document is created, even if the caller is gone.
+        // Acquiring a permit cannot fail, because the semaphores are never closed. The task holds the permit until the document is created,
+        // even if the caller is gone.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -127,7 +128,8 @@ impl Documents {
         document
     }
 
-    /// Returns the index: the path of the document of each group and version. The path contains a hash, so that clients can cache forever.
+    /// Returns the list of the documents' paths, by group and version. Each path contains a hash, so clients can cache the document
+    /// forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
@@ -137,7 +139,7 @@ impl Documents {
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Keep only the tag: most clients request few of the documents.
+                // Only the ETag is cached, because most clients request only few of the documents.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });
@@ -170,7 +172,7 @@ impl Listing {
         }
     }
 
-    /// Returns the document in the form that most clients request.
+    /// Returns the document in the format that most clients request.
     fn document(self, served: &Kinds) -> Document {
         let value = self.value(served);
         let tag = etag(value.to_string().as_bytes()).into();

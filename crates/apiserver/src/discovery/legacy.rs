@@ -1,4 +1,4 @@
-//! Unaggregated discovery: separate documents for the list of groups, for each group and for each version.
+//! Unaggregated discovery. There are separate documents for the list of groups, for each group and for each version.
 
 use pintle_json::{Json, json};
 use pintle_meta::GroupVersion;
@@ -6,7 +6,7 @@ use pintle_meta::GroupVersion;
 use super::{foreign_gvk, storage_version_hash};
 use crate::kinds::{Group, Kind, Kinds};
 
-/// `/api`: the versions of the core group. `address` is the `host:port` of the server.
+/// Returns the document of `/api`, with the versions of the core group. `address` is the `host:port` of the server.
 pub(crate) fn api_versions(address: &str) -> Json {
     json!({
         "kind": "APIVersions",
@@ -15,7 +15,7 @@ pub(crate) fn api_versions(address: &str) -> Json {
     })
 }
 
-/// `/apis`: all groups but the core group.
+/// Returns the document of `/apis`, with all groups except the core group.
 pub(crate) fn group_list(kinds: &Kinds) -> Json {
     let groups = kinds.groups().filter(|(name, _)| !name.is_empty());
     let groups: Vec<_> = groups.map(|(name, group)| group_members(name, group)).collect();
@@ -42,7 +42,7 @@ pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option
     Some(list)
 }
 
-/// `/`: the paths of the server.
+/// Returns the document of `/`, with the paths of the server.
 pub(crate) fn paths(kinds: &Kinds) -> Json {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
@@ -63,7 +63,7 @@ fn group_members(name: &str, group: &Group) -> Json {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-/// Returns the entries of a kind and its subresources.
+/// Returns the entries of a kind and of its subresources in a resource list.
 fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,

@@ -1,4 +1,4 @@
-//! The OpenAPI 3 document of a group and version: the operations and schemas of its kinds.
+//! The OpenAPI 3 document of a group and version. It contains the operations and the schemas of the kinds.
 
 mod kind_schemas;
 

@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf, with the gnostic messages that Go clients use. Tables describe the messages; one encoder uses
-//! them.
+//! Encodes OpenAPI documents in protobuf, with the gnostic messages that Go clients use. Tables describe the messages, and one encoder
+//! reads the tables.
 
 mod backwards;
 #[cfg(test)]
@@ -12,25 +12,26 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The encoding of a value. A value with another JSON type is omitted.
+/// The shape of a value in a message. If a value has another JSON type, it is omitted.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
     Flag,
     Integer,
     Double,
-    /// Any value, as YAML in a separate message.
+    /// Any value. It is encoded as YAML in a separate message.
     Any,
-    /// A list. Each item is a field.
+    /// A list. Each item is encoded as a separate field.
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),
-    /// A message with a single field. The function chooses the field by the value.
+    /// A message with a single field. The function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message: name, field number and shape of each member of an object. The first match counts. A name that ends with a star matches all
-/// members with this prefix. Each of them is encoded as a message of its name and its value.
+/// A message. It has the name, the field number and the shape of each member of an object. The first matching name counts. A name that ends
+/// with a star matches all members with this prefix. Each member that matches in this way is encoded as a message of its name and its
+/// value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -44,7 +45,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the number and the shape of a member, and whether its name is encoded, too.
+    /// Returns the field number and the shape of a member, and whether the member's name is encoded, too.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -60,7 +61,7 @@ pub(super) fn v3(document: &Json) -> Vec<u8> {
     out.finish()
 }
 
-/// Encodes an OpenAPI 2 document, part by part.
+/// Encodes an OpenAPI 2 document incrementally.
 #[derive(Default)]
 pub(super) struct ProtoV2 {
     paths: Vec<u8>,
@@ -78,7 +79,7 @@ impl ProtoV2 {
         to.extend(out.finish());
     }
 
-    /// Returns the document. `head` has its other members.
+    /// Returns the document. `head` contains all members other than paths and definitions.
     pub(super) fn finish(self, head: &Map) -> Vec<u8> {
         let mut out = Backwards::default();
         out.bytes(9, &self.definitions);
@@ -126,7 +127,7 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// A value with deeper nesting is written on one line, because the indentation of a block would be longer than its content.
+/// The nesting depth above which a value is written on one line. On separate lines, the indentation would be longer than the content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

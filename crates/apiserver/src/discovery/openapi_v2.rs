@@ -1,4 +1,4 @@
-//! The OpenAPI 2 document of all kinds: the OpenAPI 3 documents merged and converted to version 2.
+//! The OpenAPI 2 document of all kinds. It is created by merging the OpenAPI 3 documents and converting them to version 2.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The repeated parts of the document.
+/// The type of an entry in the two large members of the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and definition of the kinds of these versions. They are not collected because together they are large.
+/// Calls `take` for each path and definition of the kinds of these versions. They are not collected in memory, because together they are
+/// large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -37,7 +38,7 @@ pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
 
-/// Writes the document as text, part by part.
+/// A writer that creates the text of the document incrementally.
 #[derive(Default)]
 pub(super) struct TextV2 {
     paths: String,
@@ -111,7 +112,7 @@ fn media_types(body: &Json) -> Vec<Json> {
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a body, or null if it has none. The schema is the same for each media type.
+/// Returns the schema of a body. Returns null if the body has no schema. The schema is the same for each media type.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
@@ -141,8 +142,8 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. Also removes the type and the parts of schemas that are nullable or
-/// preserve unknown fields, because clients of version 2 would reject valid objects.
+/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, also removes its
+/// type and its nested schemas. Otherwise, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -190,7 +191,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // A value that may be a number or a string becomes a string.
+    // In version 2, a field that may be a number or a string has the type string.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }
@@ -236,7 +237,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // A property named `oneOf` is not an alternative.
+            // A property with the name `oneOf` is not a list of alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

@@ -23,9 +23,9 @@ struct PathItem<'a> {
     path: String,
     subresource: Subresource,
     verbs: Vec<Verb>,
-    /// The name of the schema of its objects.
+    /// The name of the schema of the kind's objects.
     schema: String,
-    /// The group, version and kind of its objects.
+    /// The group, version and kind of the kind's objects.
     gvk: Json,
 }
 
@@ -62,7 +62,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // kube-apiserver writes the kind of the custom resource for all of its paths.
+                // For all paths of a custom resource, including its subresources, kube-apiserver writes the kind of the
+                // custom resource.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -102,7 +103,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // The parameters of a path's only operation are written as parameters of the path.
+        // If a path has a single operation, the operation's parameters are written as parameters of the path.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -143,7 +144,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Go omits empty lists, and Go's OpenAPI readers do not expect them.
+        // Empty lists are omitted, because Go omits them and Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -173,7 +174,8 @@ impl PathItem<'_> {
 
     /// Returns the operation ID, which is unique in the server.
     fn id(&self, verb: Verb) -> String {
-        // For `deletecollection` the ID begins with `delete`, and `Collection` follows the prefix.
+        // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the name of the group and
+        // version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let subresource = camel(self.subresource.name(), true);
@@ -272,12 +274,13 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Whether a kind has no own routes. Custom resources are served by a catch-all route.
+/// Returns whether a kind has no separate routes. Custom resources have no separate routes, because a catch-all route
+/// serves them.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types of objects for an operation. `catch_all` is true if the kind has no own routes.
+/// Returns the media types of objects for an operation. `catch_all` is true if the kind has no separate routes.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -305,7 +308,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the part of operation IDs, after the verb, that names the group and version.
+/// Returns the text that names the group and version in operation IDs. It follows the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }

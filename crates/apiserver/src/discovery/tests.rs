@@ -1,4 +1,4 @@
-//! Tests of discovery with the built-in kinds.
+//! Tests of the discovery documents of the built-in kinds.
 
 use pintle_json::{Json, json};
 

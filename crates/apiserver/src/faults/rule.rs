@@ -1,4 +1,4 @@
-//! A rule: one scripted fault and the requests that it applies to.
+//! A rule with one scripted fault and the requests that the fault applies to.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Request, RuleId};
 use crate::verb::RequestVerb;
 
-/// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to requests of any verb, `Stale` to reads, `Lag` to reads and watches.
-/// The others apply to watches only.
+/// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to requests of any verb. `Stale` applies to reads. `Lag` applies to reads
+/// and watches. All other faults apply only to watches.
 ///
 /// # Examples
 ///
@@ -23,9 +23,9 @@ use crate::verb::RequestVerb;
 /// // The next create succeeds, but its client gets a failure.
 /// let fault = Fault::LoseAnswer(Answer::new(500));
 /// server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(fault) });
-/// // The next watch of pods is cut after three events, in the middle of the fourth.
+/// // The next watch of pods is cut in the middle of the fourth event.
 /// server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::CutMidFrame(3)) });
-/// // Too many requests: five times, clients get 429 and `Retry-After: 1`.
+/// // The next five lists get status 429 with `Retry-After: 1`.
 /// let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
 /// server.faults().add(Rule { verb: Some(RequestVerb::List), times: Some(5), ..Rule::new(busy) });
 /// server.shutdown().await;
@@ -35,42 +35,43 @@ use crate::verb::RequestVerb;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Delays the request by this time, then serves it.
+    /// Delays the request by this time, and then serves it.
     Delay(Duration),
     /// Sends this answer instead of serving the request.
     Answer(Answer),
-    /// Serves the request, including its writes, but sends this answer.
+    /// Serves the request, including its writes, but sends this answer instead of the response.
     LoseAnswer(Answer),
-    /// Serves reads from the state at this revision, like an API server whose watch cache is behind and does not move on.
+    /// Serves reads from the state at this revision, like an API server whose watch cache lags behind and does not advance.
     ///
-    /// Only gets and lists with a `resourceVersion` are affected. A read of any version (`resourceVersion=0`), or of this revision or an
-    /// earlier one, gets the state at this revision. A read of a later revision is rejected because that revision is not there yet. The
-    /// revision must still be in the [history](crate::ApiServerConfig::history).
+    /// Only gets and lists with a `resourceVersion` are affected. A read of any version (`resourceVersion=0`), of this revision or of an
+    /// earlier revision gets the state at this revision. A read of a later revision fails, like a read from a watch cache that has not
+    /// reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
-    /// Serves reads and watches from a state that is behind, like an API server whose watch cache lags but moves on.
+    /// Serves reads and watches from an older state, like an API server whose watch cache lags behind but advances.
     ///
-    /// - Reads: as for [`Stale`](Self::Stale), with the state that the view has at the time of the read. A read of a later revision waits
+    /// - A read gets the older state at the time of the read, with the rules of [`Stale`](Self::Stale). A read of a later revision waits
     ///   for a while, as in kube-apiserver.
-    /// - Watches: the initial events come from the view, unless the watch has no `resourceVersion` and so asks for the newest state. Each
-    ///   event is sent once the view has reached it.
+    /// - The initial events of a watch come from the older state. A watch without `resourceVersion` asks for the newest state, so its
+    ///   initial events come from the newest state. Each later event is sent once the lagging state has reached it.
     /// - The lag of a watch ends with the watch, at the rule's [`until`](Rule::until), or when the rule is
     ///   [removed](super::Faults::remove), whichever comes first.
-    /// - A watch is cut off, as if it read too slowly, if it lags by more changes than
-    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer), or if an event that it has not sent left the
-    ///   [history](crate::ApiServerConfig::history). Events leave the history after five minutes at the latest.
+    /// - The server closes a watch, like the watch of a slow client, if it lags by more changes than
+    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer). The server also closes a watch if an unsent event is dropped from the
+    ///   [history](crate::ApiServerConfig::history). Events can be dropped from the history after five minutes.
     Lag(Lag),
-    /// Begins a watch with an ERROR event 410, as for an expired revision.
+    /// Begins a watch with an ERROR event with code 410, as for an expired revision.
     Expire,
     /// Cuts the connection of a watch after this many frames.
     CutAfter(u32),
     /// Cuts the connection of a watch in the middle of a frame, after this many whole frames.
     CutMidFrame(u32),
-    /// Sends nothing on a watch after this many frames, and keeps it open beyond its timeout, like a proxy that has lost the server.
+    /// Sends nothing on a watch after this many frames, and keeps the watch open beyond its timeout. A proxy that has lost its connection
+    /// to the server behaves like this.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Whether the fault takes effect during a watch. Such faults are skipped before the request is served.
+    /// Returns whether the fault takes effect during a watch. Such faults are not applied before the request is served.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -80,24 +81,24 @@ impl Fault {
     }
 }
 
-/// How far a view is behind. If that state is no longer in the [history](crate::ApiServerConfig::history), the view is the oldest state in
-/// the history.
+/// The lag of a view of the store. If the lagging state is no longer in the [history](crate::ApiServerConfig::history), the view shows the
+/// oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// The view is behind by this time, on tokio's clock.
+    /// The view lags by this time, on tokio's clock.
     Time(Duration),
-    /// The view is behind by this many revisions of the whole store.
+    /// The view lags by this many revisions of the whole store.
     Versions(u64),
 }
 
-/// A response that replaces the real one.
+/// A response that replaces the real response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status.
+    /// The HTTP status code.
     pub code: u16,
     /// The `Retry-After` header, in seconds. `None` sends no such header.
     pub retry_after: Option<u32>,
-    /// The body, as `text/plain`. `None` sends a Status for the code.
+    /// The body, which is sent as `text/plain`. `None` sends a Status for the code.
     pub body: Option<String>,
 }
 
@@ -108,7 +109,7 @@ impl Answer {
     }
 }
 
-/// A fault, the requests that it applies to, and how often it fires.
+/// A fault, the requests that it applies to, and the number of times that it fires.
 ///
 /// A rule applies to all requests unless fields such as [`verb`](Self::verb) or [`group`](Self::group) narrow it. A request must match all
 /// fields that are set.
@@ -149,36 +150,37 @@ impl Answer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The fault.
+    /// The fault that the rule causes.
     pub fault: Fault,
-    /// The verb. Requests without a resource, such as `/version`, have no verb.
+    /// The verb. A request without a resource, such as `/version`, has no verb.
     pub verb: Option<RequestVerb>,
-    /// The API group. The core group is the empty string.
+    /// The API group. The empty string means the core group.
     pub group: Option<String>,
     /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
-    /// The subresource, such as `status`. The empty string means the object itself, `None` means both.
+    /// The subresource, such as `status`. The empty string matches only requests for the object itself. `None` matches both.
     pub subresource: Option<String>,
-    /// The namespace.
+    /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch it is the `metadata.name` of the field selector. For a create it is the name in the
-    /// body, which is empty if the name is generated.
+    /// The name of the object. For a list or watch, this is the `metadata.name` of the field selector. For a create, this is the name in
+    /// the body, which is empty if the name is generated.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,
     /// A prefix of the `User-Agent` header.
     pub user_agent: Option<String>,
-    /// How many matching requests pass before the rule fires.
+    /// The number of matching requests that pass before the rule fires.
     pub after: u32,
-    /// How often the rule fires at most. `None` means no limit.
+    /// The maximum number of times that the rule fires. `None` means no limit.
     pub times: Option<u32>,
-    /// The time from the addition of the rule until it can fire, by tokio's clock. Zero by default.
+    /// The delay after which the rule can fire, on tokio's clock. The delay starts when the rule is added. Default: zero.
     pub from: Duration,
-    /// The time from the addition of the rule until it expires, by tokio's clock. `None` means never.
+    /// The time after which the rule expires, on tokio's clock. The time starts when the rule is added. `None` means that the rule never
+    /// expires.
     pub until: Option<Duration>,
-    /// The probability that the rule fires for a matching request, from 0 to 1. The choice depends only on the server's
-    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before. Each run with the same requests gets the
-    /// same choices.
+    /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the server's
+    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule. Therefore, runs with the same
+    /// requests have the same choices.
     pub probability: f64,
 }
 
@@ -223,7 +225,7 @@ impl Rule {
     }
 }
 
-/// An added rule and its counters.
+/// A rule that was added to a server, and its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,
@@ -232,7 +234,7 @@ pub(super) struct Armed {
     added: Instant,
     passed: u32,
     fired: u32,
-    /// Cancelled when the rule is removed. Ends lasting effects.
+    /// A token that is cancelled when the rule is removed. This ends the lag of watches.
     lifted: CancellationToken,
     _lifts: DropGuard,
 }
@@ -244,7 +246,7 @@ impl Armed {
         Self { id, rule, random, added: Instant::now(), passed: 0, fired: 0, lifted, _lifts }
     }
 
-    /// Whether the rule fires for this request. Updates the counters.
+    /// Returns whether the rule fires for this request. Updates the counters.
     pub(super) fn fires(&mut self, request: &Request<'_>) -> bool {
         if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
             return false;
@@ -268,7 +270,7 @@ impl Armed {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Whether the rule can be dropped.
+    /// Returns whether the rule cannot fire any more and can be dropped.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),
@@ -276,7 +278,7 @@ impl Armed {
         }
     }
 
-    /// Returns when the rule expires. `None` if never, or if the time is out of range.
+    /// Returns the time at which the rule expires. Returns `None` if the rule never expires or the time is out of range.
     pub(super) fn until(&self) -> Option<Instant> {
         self.added.checked_add(self.rule.until?)
     }

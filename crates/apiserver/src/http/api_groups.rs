@@ -1,4 +1,4 @@
-//! `/api`, `/apis`, the discovery documents below them, `/version` and `/`.
+//! Serves `/api`, `/apis`, the discovery documents below them, `/version` and `/`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::offload;
 use crate::registry::{Registry, Transform};
 use crate::request::accept::{self, Media};
 
-/// Serves a path that is not a resource.
+/// Serves a path that does not name a resource.
 pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = registry.kinds();
@@ -73,7 +73,8 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// Returns a document about all groups, with its tag. The cache has it in the most common format. Other formats are encoded here.
+/// Returns a document about all groups, with its ETag. The cached document has the most common format, and other formats are encoded for
+/// each request.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,
@@ -114,7 +115,7 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-/// Serves aggregated discovery if any clause of `Accept` asks for it, whatever its position.
+/// Serves aggregated discovery if any clause of `Accept` asks for it. The position of the clause does not matter.
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {

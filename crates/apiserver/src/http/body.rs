@@ -21,10 +21,10 @@ use crate::watch::{Frame as WatchFrame, Watcher};
 /// The body of a request, from any transport.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// The body of a response. An error in it closes the connection.
+/// The body of a response. If it returns an error, the connection is closed.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Longer bodies are sent chunked, without `Content-Length`, as in Go.
+/// The maximum length of a response with `Content-Length`, in bytes. As in Go, longer bodies are sent in chunks.
 const MAX_WITH_LENGTH: usize = 2048;
 
 /// Returns a body with these bytes.
@@ -36,8 +36,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns the frames of a watch as a body. Frames that are ready at the same time are sent in one piece. Dropping the body ends the
-/// watch.
+/// Returns the frames of a watch as a body. Frames that are ready at the same time are sent together. Dropping the body ends the watch.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
@@ -54,14 +53,14 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request. A fault rule may need it before the request is served.
+/// The body of a request. It is received early if a fault rule needs the name of the object.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
 }
 
-/// Reads a request's body in full, and waits for a permit to process it. Offloads the work that follows if the body, the stored
-/// object or the schema is large.
+/// Reads a request's body in full, and waits for a permit to process it. If the body, the stored object or the schema is large, offloads
+/// the processing of the request.
 pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Bytes> {
     let bytes = match request_body {
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
@@ -73,8 +72,8 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Whether a small body can cause much work. YAML aliases and JSON patch operations copy values, RBAC rules multiply, and the labels of a
-/// namespace are checked against all of its pods.
+/// Returns whether a small body can be expensive to process. YAML aliases and JSON patch operations copy values. RBAC rules expand to many
+/// rights. The labels of a namespace are checked against all pods of the namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -96,7 +95,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns kube-apiserver's response under overload. Clients retry it.
+/// Returns the response that kube-apiserver sends under overload. Clients retry the request.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)
@@ -117,7 +116,7 @@ mod tests {
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-    /// Whether the work on a small body is offloaded.
+    /// Returns whether the processing of a small body is offloaded.
     async fn is_offloaded(path: &str, media: &str, weights: [usize; 2]) -> bool {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();

@@ -22,11 +22,11 @@ use crate::validate::{FieldError, FieldErrors};
 pub(crate) enum BodyMedia {
     Json,
     Yaml,
-    /// Only for built-in kinds.
+    /// Protobuf, which only built-in kinds support.
     Protobuf,
 }
 
-/// An undecoded body. YAML is parsed already. Its errors are reported when the body is decoded.
+/// A body that is not decoded yet. YAML is already parsed, but its errors are reported when the body is decoded.
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value. A protobuf body without types gets the expected apiVersion and kind. Returns the reason if the body
-    /// is invalid.
+    /// Decodes the body into a value. `expected` is used as apiVersion and kind of a protobuf body that does not contain them. Returns the
+    /// reason if the body is invalid.
     pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -67,7 +67,7 @@ impl RawBody {
     }
 }
 
-/// Returns the name of the object in a body. Empty if it has no name or is invalid.
+/// Returns the name of the object in a body. Returns an empty text if the object has no name or the body is invalid.
 pub(crate) fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
     let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
@@ -81,7 +81,7 @@ pub(crate) struct BodyObject {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The kinds of patches.
+/// The patch types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
     Json,
@@ -112,7 +112,7 @@ impl PatchKind {
     }
 }
 
-/// Parses a content type. Parameters and letter case are ignored. An empty content type means JSON.
+/// Parses a content type. Ignores parameters and letter case. An empty content type means JSON.
 pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match media.as_str() {
@@ -148,14 +148,14 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Returns why the schema of a custom resource cannot decode the object. Objects of another kind are not checked here.
+/// Returns the reason if a custom resource does not fit its schema. Returns `None` if it fits. Objects of another kind are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Prunes fields that the schema of a custom resource does not have, and reports them. Drops nulls silently. Objects of another group or
-/// kind are left alone.
+/// Prunes and reports the fields that the schema of a custom resource does not have. Drops nulls without a report. Does not change objects
+/// of another group or kind.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -174,7 +174,7 @@ fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<Stri
     }
 }
 
-/// A decoded patch that can be applied to objects.
+/// A decoded patch, which can be applied to objects.
 pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
     patch: Outcome<PatchInput>,
@@ -189,7 +189,8 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Errors are reported when the patch is applied, because a missing object is reported first.
+    /// Decodes a patch. Errors in the patch are reported when the patch is applied, because the error about a missing object takes
+    /// precedence.
     pub(crate) fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
@@ -227,7 +228,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Returns the applied configuration. Null for other patches.
+    /// Returns the applied configuration of a server-side apply. Returns null for all other patch types.
     pub(crate) fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),
@@ -283,7 +284,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // For a strategic patch, the conversion is a separate step after decoding. For others it is a part of decoding.
+        // As in kube-apiserver, a strategic patch is converted between versions after decoding. For other patch types, the conversion is a
+        // part of decoding.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -340,7 +342,7 @@ impl<'a> Patcher<'a> {
         format!("{}/{}", text("namespace"), text("name"))
     }
 
-    /// Returns the warnings for the client.
+    /// Returns the warnings that are sent to the client.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

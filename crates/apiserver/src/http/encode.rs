@@ -25,17 +25,17 @@ use crate::watch::Watcher;
 
 /// The result of a request, before encoding.
 pub(crate) enum Reply {
-    /// One object. Tables need `kind`.
+    /// One object. `kind` is needed if the object is shown as a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// A list.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
     /// A Status without an object.
     Status { status: Box<Status>, format: ResponseFormat },
-    /// A stream of events.
+    /// A watch, which is a stream of events.
     Watch { watcher: Box<Watcher> },
     /// Any other response.
     Raw { code: u16, headers: HeaderMap, body: Bytes },
-    /// The answer of a scripted fault.
+    /// The response of a scripted fault.
     Fault(Answer),
 }
 
@@ -134,7 +134,8 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
 /// The status code for a request that timed out.
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// Returns the response to a request that timed out. It is JSON for every `Accept`, because kube-apiserver's outermost filter sends it.
+/// Returns the response to a request that timed out. The body is JSON regardless of `Accept`, because in kube-apiserver the outermost
+/// filter sends this response.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -149,7 +150,7 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
     raw(TIMED_OUT, headers, format!("{status}\n").into())
 }
 
-/// Encodes a failure, in a negotiated format if possible.
+/// Encodes a failure in the negotiated format, or as JSON if no format is acceptable.
 pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = &failure.text {
         return text_response(failure.code(), text.to_string().into());

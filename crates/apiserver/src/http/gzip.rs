@@ -1,4 +1,4 @@
-//! Compresses responses. Parts of lists can be compressed in advance.
+//! Compresses responses. Segments of a list can be compressed in advance.
 
 use std::io::{self, Write};
 
@@ -10,15 +10,16 @@ use http::header::ACCEPT_ENCODING;
 
 use super::Call;
 
-/// Responses up to this size are not compressed.
+/// The maximum size of a response that is not compressed, in bytes.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of processing a part of a list. Parts of ordinary size cost nothing. Longer parts contain a large object.
+/// Returns the cost of processing a segment of a list. The cost decides about offloading. It is 0 for segments of ordinary size. A longer
+/// segment contains a large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Whether the client accepts gzip. Only the exact spelling `gzip` counts.
+/// Returns whether the client accepts gzip. Only the exact spelling `gzip` counts.
 pub(super) fn accepts_gzip(call: &Call) -> bool {
     call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
 }
@@ -30,36 +31,36 @@ pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A gzip stream of parts that are compressed independently: no part refers to data of an earlier part. Therefore a compressed part can be
-/// reused in other streams. The stream is a single member, because some clients do not read a second one.
+/// A gzip stream of segments that are compressed independently. No segment refers to data of an earlier segment, so a compressed segment
+/// can be reused in other streams. The stream has a single gzip member, because some clients do not read a second member.
 #[derive(Debug)]
 pub(super) struct Gzip {
     compress: Compress,
-    /// The checksum of all parts so far.
+    /// The checksum of all segments so far.
     sum: Hasher,
     length: u32,
     out: Vec<u8>,
 }
 
-/// The size of the header of a precompressed part: the checksum and the length of the uncompressed data.
+/// The size of the header of a precompressed segment, in bytes. The header contains the checksum and the length of the uncompressed data.
 const SUMS: usize = 8;
 
 impl Gzip {
     pub(super) fn new() -> Self {
-        // Flags: fastest algorithm, unknown system, no time, no name.
+        // The header states the fastest algorithm, an unknown operating system, no time and no name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
     }
 
-    /// Compresses a part and adds it.
+    /// Compresses a segment and appends it to the stream.
     pub(super) fn add(&mut self, part: &[u8]) -> io::Result<()> {
         self.sum.update(part);
         self.length = self.length.wrapping_add(length(part));
         deflate(&mut self.compress, part, &mut self.out)
     }
 
-    /// Compresses a part for [`add_precompressed`](Self::add_precompressed). The result can be added to several streams.
+    /// Compresses a segment for [`add_precompressed`](Self::add_precompressed). The result can be added to several streams.
     pub(super) fn precompress(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
         let mut sum = Hasher::new();
         sum.update(part);
@@ -68,7 +69,7 @@ impl Gzip {
         Ok(precompressed)
     }
 
-    /// Adds a part from [`precompress`](Self::precompress).
+    /// Appends a segment that [`precompress`](Self::precompress) returned.
     pub(super) fn add_precompressed(&mut self, precompressed: &[u8]) {
         let Some((sums, part)) = precompressed.split_first_chunk::<SUMS>() else { return };
         let [a, b, c, d, length @ ..] = *sums;
@@ -83,14 +84,14 @@ impl Gzip {
         self.out.len()
     }
 
-    /// Takes the bytes that are ready to be sent.
+    /// Removes and returns the bytes that are ready to be sent.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
     /// Ends the stream and returns the remaining bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        // The last block is empty.
+        // The final block of the stream is empty.
         self.out.extend([3, 0]);
         self.out.extend(self.sum.finalize().to_le_bytes());
         self.out.extend(self.length.to_le_bytes());
@@ -103,7 +104,7 @@ fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
 
-/// Appends the compressed part, up to a byte boundary.
+/// Compresses a segment and appends it, padded to a byte boundary.
 fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     compress.reset();
     let mut rest = part;
@@ -112,7 +113,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // If the output buffer is not full, all output was written.
+        // If the output buffer is not full, the compressor has written all output.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

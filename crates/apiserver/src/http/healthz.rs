@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez`, `/readyz` and `/version`.
+//! Serves `/healthz`, `/livez`, `/readyz` and `/version`.
 
 use pintle_json::json;
 
@@ -7,7 +7,7 @@ use super::encode::Reply;
 use crate::health::Endpoint;
 use crate::registry::Registry;
 
-/// Serves the path if it is a health endpoint.
+/// Serves a health endpoint. Returns `None` for other paths.
 pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {
     let (name, rest) = parts.split_first()?;
     let endpoint = match name.as_str() {
@@ -31,7 +31,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     })
 }
 
-/// Renders all checks: `ok` if all pass and `verbose` is not set.
+/// Formats the results of all checks. If all checks pass and `verbose` is not set, the text is `ok`.
 fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
     let (mut text, mut healthy) = (String::new(), true);

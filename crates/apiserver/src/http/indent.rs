@@ -1,17 +1,17 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces per level. It stores only its position.
+/// Indents compact JSON incrementally, with two spaces per level. It stores only the current position, not the text.
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,
-    /// Inside a string, and whether the next character is escaped.
+    /// The position is inside a string. The flag states whether the next character is escaped.
     text: Option<bool>,
-    /// Directly after an opening bracket.
+    /// The position is directly after an opening bracket.
     after_open: bool,
 }
 
 impl Indent {
-    /// Indents the next part. Parts may be split anywhere.
+    /// Indents the next segment of the text. The text may be split at any byte.
     pub(super) fn part(&mut self, json: &[u8]) -> Vec<u8> {
         let mut indented = Vec::with_capacity(json.len() * 2);
         for &byte in json {
@@ -30,7 +30,7 @@ impl Indent {
         if ends {
             self.depth = self.depth.saturating_sub(1);
         }
-        // An empty list or object stays on its line.
+        // An empty list or object stays on one line.
         if std::mem::take(&mut self.after_open) != ends {
             self.line(to);
         }

@@ -1,4 +1,4 @@
-//! Encodes the body of a list while it is sent. The whole body is never in memory.
+//! Encodes the body of a list while it is sent. The whole body is never in memory at once.
 
 use std::io;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
-/// The approximate size of the parts of a compressed body.
+/// The approximate size of the segments of a compressed body, in bytes.
 const GZIP_PART: usize = 16 * 1024;
 
-/// Encodes a list in parts, from the stored bytes of its objects.
+/// An encoder that writes a list in segments, from the stored bytes of its objects.
 ///
-/// Until it is dropped, it keeps the objects at the revision of the list in memory. The deadline of the request limits how long a slow
-/// client can do this.
+/// The encoder keeps the objects at the revision of the list in memory until it is dropped. The deadline of the request limits this time,
+/// even for a slow client.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The remaining objects. `None` after the end. Each object is looked up and encoded only when it is sent.
+    /// The remaining objects. `None` after the end. Each object is read from the store and encoded only when it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether neighbouring objects are left to [`next_compressed`](Self::next_compressed).
+    /// Whether groups of neighbouring objects are sent by [`next_compressed`](Self::next_compressed).
     gzipped: bool,
 }
 
@@ -45,7 +45,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// `end` follows the items.
+    /// YAML. `end` is the text after the items.
     Yaml {
         end: String,
     },
@@ -74,8 +74,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. The body begins with its length, so this method encodes each object once for its size. Encodings that do
-    /// not fit into the cache are made again when they are sent.
+    /// Creates a protobuf body. The body begins with its length, so this method encodes each object to get its size. If the encoding does
+    /// not fit into the cache, the object is encoded again when it is sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -103,19 +103,19 @@ impl ListBody {
         })
     }
 
-    /// Whether the last part was returned.
+    /// Returns whether the last segment was returned.
     pub(super) fn is_over(&self) -> bool {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next part, which is empty at the end. All parts but the last are longer than the threshold for compression.
+    /// Returns the next segment, which is empty at the end. All segments except the last are longer than the threshold for compression.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
         }
-        // The next part will have about the same length.
+        // The next segment will probably have about the same length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -127,7 +127,7 @@ impl ListBody {
         }
     }
 
-    /// Returns the cost of adding the next object, as the size of a body in bytes.
+    /// Returns the cost of adding the next object. The unit is the time to process one byte of a body.
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {
@@ -194,7 +194,7 @@ impl ListBody {
         self.objects = None;
     }
 
-    /// Returns the next objects compressed. The store caches the result for other lists.
+    /// Returns a compressed segment with the next objects. The store caches the segment for other lists.
     fn next_compressed(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
         let encoding =
@@ -208,8 +208,8 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next objects if all clients get the same bytes for them. The first object has no comma before it, so it is excluded.
-    /// Groups that are too large are excluded, because they would block other tasks.
+    /// Returns the next group of neighbouring objects if all clients get the same bytes for it. A group with the first object is excluded,
+    /// because no comma precedes this object. Large groups are excluded, because compressing them would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -222,7 +222,7 @@ impl ListBody {
         (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * GZIP_THRESHOLD).then_some(neighbours)
     }
 
-    /// Streams `first`, then the remaining parts. Each part is encoded when the connection is ready for it.
+    /// Streams `first`, and then the remaining segments. Each segment is encoded when the connection is ready for it.
     pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
         self.gzipped = gzipped;
         let (turns, zip) = (turns.clone(), gzipped.then(Gzip::new));
@@ -236,7 +236,7 @@ impl ListBody {
     }
 }
 
-/// The work since the last yield.
+/// The work that was done since the last yield.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -244,7 +244,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Accounts for a look at one object and for work on so many bytes. Yields first if enough work was done.
+    /// Counts a look at one object, and the processing of a number of bytes. Before that, yields if enough work was done since the last
+    /// yield.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -258,7 +259,7 @@ impl ListEffort {
 
 /// A list that is being sent.
 struct Sending {
-    /// A part that is ready.
+    /// The next segment, if it is already encoded.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,
@@ -290,7 +291,7 @@ impl Sending {
     }
 }
 
-/// Returns the field that contains the objects.
+/// Returns the name of the list's field that contains the objects.
 fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }

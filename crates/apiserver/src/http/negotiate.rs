@@ -1,4 +1,4 @@
-//! Content negotiation.
+//! Negotiates the format of responses.
 
 use http::header::ACCEPT;
 
@@ -24,9 +24,9 @@ pub(crate) enum Offer {
     Object,
     /// A list.
     List,
-    /// A stream of events.
+    /// A watch, which is a stream of events.
     Watch,
-    /// A computed object without a table form.
+    /// An object that is not stored and cannot be shown as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -35,12 +35,12 @@ pub(crate) enum Offer {
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Chooses the format of a response about a kind, or returns 406.
+/// Chooses the format of a response about a kind. Returns a 406 failure if no format is acceptable.
 pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
     choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
 }
 
-/// Chooses the format of a discovery document, or returns 406.
+/// Chooses the format of a discovery document. Returns a 406 failure if no format is acceptable.
 pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<ResponseFormat> {
     choose(call, Offer::Document, routing, true)
 }
@@ -71,7 +71,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Whether the response has a protobuf form. Metadata always has one, tables never.
+/// Returns whether the response can be encoded as protobuf. This is always possible for metadata, and never for tables.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -85,7 +85,7 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Whether a per-method route accepts the clause. Such routes do not understand `application/*`, and ignore parameters.
+/// Returns whether a per-method route accepts the clause. Such a route does not accept `application/*`, and ignores parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -93,7 +93,7 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// Returns the transformation that the clause asks for. `None` if the endpoint does not offer it.
+/// Returns the transformation that the clause asks for. Returns `None` if the endpoint does not offer it.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;
@@ -117,7 +117,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Whether the output is indented: if `pretty` says so, or by default for curl, Wget and browsers.
+/// Returns whether the output is indented. The parameter `pretty` decides this. Without it, output for curl, Wget and browsers is indented.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,
@@ -126,7 +126,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the format of an error: the negotiated one without transformations, or JSON.
+/// Returns the media type of an error and whether it is indented. The media type is negotiated without transformations. If none is
+/// acceptable, it is JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

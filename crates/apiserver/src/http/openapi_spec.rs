@@ -1,4 +1,4 @@
-//! `/openapi/v2` and `/openapi/v3`.
+//! Serves `/openapi/v2` and `/openapi/v3`.
 
 use bytes::Bytes;
 use http::header::{
@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::request::accept;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types that ask for protobuf. The response has the second one.
+/// The media types with which a client can ask for protobuf. The response always has the second media type.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -31,7 +31,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
     let requested = requested_form(call, &proto);
-    // A missing document is 404 even if no format is acceptable.
+    // The response for a missing document is 404, even if no format is acceptable.
     let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
@@ -106,13 +106,14 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with `Content-Length`, unlike other long responses.
+/// Returns a document with `Content-Length`. Other long responses do not have this header.
 fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
 }
 
-/// Returns the form of the first clause of `Accept` that names a supported one. `None` if there is none.
+/// Returns the encoding of the first clause of `Accept` that names a supported media type. Returns `None` if there is
+/// no such clause.
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
@@ -125,7 +126,7 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Whether `If-None-Match` matches. As in RFC 9110, it can be a list, have weak tags, or be `*`.
+/// Returns whether `If-None-Match` matches. As in RFC 9110, it can be a list, have weak tags, or be `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

@@ -1,4 +1,5 @@
-//! `/.well-known/openid-configuration` and `/openid/v1/jwks`: discovery for the verification of service account tokens.
+//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`. Clients verify the tokens of service accounts with
+//! these documents.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};
@@ -23,7 +24,7 @@ pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     cached(&document, "application/json")
 }
 
-/// Returns the public keys. There is none if the system has no randomness to create a key.
+/// Returns the public keys. The list is empty if the system cannot provide random bytes for a key.
 pub(super) fn keys(registry: &Registry) -> Reply {
     let keys: Vec<Json> = registry.authenticator.public_key().into_iter().collect();
     cached(&json!({"keys": keys}), "application/jwk-set+json")

@@ -35,7 +35,7 @@ pub(super) async fn serve(
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the decoded object. The answer of a proxy depends on other objects, too.
+        // Most subresources are computed from the decoded object. The response for a proxy also depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
@@ -73,7 +73,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Answers a proxy request, whose backend never exists. A path to the root of the backend without a trailing slash is redirected first.
+/// Responds to a proxy request with an error, because there are no backends. A path to the root of the backend that has no trailing slash
+/// is redirected instead.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {
@@ -102,7 +103,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
         true => Failure::no_such_resource(),
         false => Failure::page_not_found(),
     };
-    // With a route per method, `/watch` paths exist only for watchable resources.
+    // For resources with a route per method, `/watch` paths exist only if the resource can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -115,7 +116,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
-    // Without a route per method, a `/watch` path is a watch for every method.
+    // For resources without a route per method, a request to a `/watch` path is a watch, regardless of its method.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
     if across && !(collection && may_list) {
@@ -177,7 +178,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
-        // Without a route per method, a POST ignores the name in the path.
+        // For resources without a route per method, a POST ignores the name in the path.
         ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
@@ -190,7 +191,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // The list handler rejects unsupported watches itself.
+    // The handler of lists rejects unsupported watches, so there is a route for them.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
@@ -206,7 +207,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns the 405 of a handler, as opposed to a route.
+/// Returns the 405 failure of a handler. The 405 failure of a route has a different text.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

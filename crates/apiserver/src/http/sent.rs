@@ -1,4 +1,4 @@
-//! Helpers for writing requests: the body, its media type, and the writer.
+//! Functions for requests that write: they read the body, check its media type and create the writer.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::request::path::ResourcePath;
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails on these bodies and sends no response, unless fieldValidation is Ignore.
+        // For these bodies, kube-apiserver fails and sends no response, unless fieldValidation is Ignore. This server
+        // responds with 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -54,7 +55,8 @@ pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns 415. Per-method routes do not list the accepted types of a patch.
+/// Returns a 415 failure for an unsupported media type. For a patch, per-method routes do not list the accepted media
+/// types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -95,12 +97,12 @@ pub(super) fn manager<'a>(
     manager.with_served_versions(versions.collect())
 }
 
-/// Returns the patch type of the request.
+/// Returns the patch type that the request's content type names.
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
     decode::PatchKind::of(patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }
 
-/// Returns the media type of a patch without parameters.
+/// Returns the media type of a patch request, without parameters.
 fn patch_media(call: &Call) -> &str {
     call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }

@@ -1,4 +1,5 @@
-//! Subresources with their own form, such as `/scale`, and objects that are only posted, such as `/eviction`.
+//! Serves subresources whose objects have another kind, such as `/scale`, and objects that clients only post, such as
+//! `/eviction`.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
 use crate::request::{Subresource, Verb};
 
-/// Returns a subresource that has the form of the whole object.
+/// Returns a subresource that has the same form as the whole object, such as `/status`.
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let object = registry.get(target)?;

@@ -1,6 +1,6 @@
 //! Watches over WebSocket. Each frame of the watch is one message. Protobuf messages have no length prefix.
 //!
-//! The handshake matches kube-apiserver's, including the checks of `Origin` and subprotocols.
+//! The handshake is the same as in kube-apiserver, including the checks of `Origin` and subprotocols.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ use crate::request::accept::Media;
 use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
-/// The largest message that a client may send. Messages are read and ignored.
+/// The maximum length of a message that a client may send, in bytes. The server reads and ignores messages.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// How long to wait for the client's close frame.
+/// The maximum time to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A watch that waits for its connection to be upgraded.
@@ -41,7 +41,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Runs until the watch ends or the client closes the socket. Dropping the future closes the connection.
+    /// Sends the watch until the watch ends or the client closes the socket. Dropping the future closes the connection.
     pub(crate) async fn run(self) {
         match self.connection.await {
             Ok(connection) => {
@@ -53,13 +53,15 @@ impl Socket {
         }
     }
 
-    /// Returns when the watch ends, even if the client does not read it. `None` if it has no end.
+    /// Returns the time at which the watch ends, even if the client does not read it. Returns `None` if there is no
+    /// such time.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
 }
 
-/// Answers a watch request, over a WebSocket if the client asks for it. Only HTTP/1.1 connections can be upgraded.
+/// Creates the reply to a watch request. The watch uses a WebSocket if the client asks for it. Only HTTP/1.1
+/// connections can be upgraded.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
     let Some(connection) = call.upgrade.take().filter(|_| is_requested) else { return Reply::Watch { watcher } };
@@ -67,7 +69,7 @@ pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     handshake(call)
 }
 
-/// Returns 101, or the error of the handshake.
+/// Returns the response with status 101, or the error of the handshake.
 fn handshake(call: &Call) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
     let key = call.header(SEC_WEBSOCKET_KEY);
@@ -97,7 +99,7 @@ fn handshake(call: &Call) -> Reply {
     Reply::Raw { code: 101, headers, body: Bytes::new() }
 }
 
-/// Whether Go's `url.ParseRequestURI` accepts the text: an absolute URI or a path.
+/// Returns whether Go's `url.ParseRequestURI` accepts the text. It accepts an absolute URI or a path.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -105,7 +107,7 @@ fn is_uri(text: &str) -> bool {
     (is_absolute || text.starts_with('/')) && !text.contains(' ')
 }
 
-/// Sends the frames of the watch and answers pings, until the watch or the client ends.
+/// Sends the frames of the watch and responds to pings, until the watch ends or the client closes the socket.
 async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
     let config = WebSocketConfig::default()
         .read_buffer_size(4096)
@@ -123,7 +125,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // The connection is dropped even if the client does not answer.
+            // The connection is dropped even if the client sends no close frame.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {
@@ -137,7 +139,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch. Returns how to end the connection.
+/// Sends the frames of the watch. Returns the way in which the connection must end.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -153,7 +155,7 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// How the server ends the connection.
+/// The way in which the server ends the connection.
 enum End {
     /// Sends a close frame.
     Close,

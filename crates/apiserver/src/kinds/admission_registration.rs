@@ -1,4 +1,4 @@
-//! Webhook configurations and admission policies. The server stores them, but they have no effect.
+//! Webhook configurations and admission policies. The server stores these objects, but they have no effect.
 
 mod policy;
 mod policy_binding;

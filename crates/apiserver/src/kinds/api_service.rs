@@ -1,4 +1,4 @@
-//! APIService.
+//! The kind APIService of `apiregistration.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
@@ -11,16 +11,17 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The name of the resource.
+/// The name of the resource, as used by the store.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// Returns `service`, `group` and `version` of an APIService that delegates its version to a Service.
+/// Returns `service`, `group` and `version` of an APIService that delegates its group version to a Service. Returns
+/// `None` for other APIServices.
 pub(crate) fn delegated_spec(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     object.has("/spec/service").then(|| object["spec"].take())
 }
 
-/// `apiregistration.k8s.io/v1` APIService.
+/// The strategy of APIService in `apiregistration.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ApiService;
 
@@ -29,7 +30,7 @@ impl Strategy for ApiService {
         true
     }
 
-    // The name for the core group ends with a dot.
+    // The name of an APIService for the core group ends with a dot.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }

@@ -1,4 +1,4 @@
-//! Workloads: kinds that run a number of pods.
+//! Workloads, which are kinds that run a number of pods.
 
 mod controller_revision;
 mod daemon_set;
@@ -27,7 +27,7 @@ use crate::validate::{FieldError, FieldErrors};
 /// The path of the pod template.
 const TEMPLATE: &str = "/spec/template";
 
-/// Sets the defaults of the pod template. Returns the spec.
+/// Sets the defaults of the pod template. Returns the spec of the workload.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = object.member("spec")?;
     if let Some(template) = spec.get_mut("template") {
@@ -36,7 +36,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload with a structured selector. `kind` is its name in messages. A DaemonSet has weaker rules.
+/// Validates a workload with a structured selector. `kind` is the name of the kind in messages. Weaker rules apply to a
+/// DaemonSet.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
@@ -80,7 +81,7 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         .done()
 }
 
-/// The columns of kinds with a number of identical replicas.
+/// The table columns of kinds with a number of identical replicas.
 fn replica_columns() -> Option<Vec<Column>> {
     table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
 }
@@ -105,7 +106,7 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-/// Reports negative numbers and parts that exceed the number of replicas.
+/// Reports negative numbers in the status. Also reports numbers that exceed the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {

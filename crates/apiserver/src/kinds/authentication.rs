@@ -1,4 +1,4 @@
-//! Authentication reviews.
+//! The kinds of `authentication.k8s.io`, which are reviews of tokens and users.
 
 mod self_subject_review;
 mod token_review;

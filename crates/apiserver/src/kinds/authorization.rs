@@ -1,4 +1,4 @@
-//! Authorization reviews.
+//! The kinds of `authorization.k8s.io`, which are reviews of permissions.
 
 mod access_review;
 mod rules_review;

@@ -1,4 +1,4 @@
-//! Jobs and CronJobs.
+//! The kinds Job and CronJob of `batch/v1`.
 
 mod cron_job;
 mod job;
@@ -14,7 +14,7 @@ use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
 use crate::validate::{FieldError, FieldErrors};
 
-/// Returns the warnings for the Job spec at the pointer `spec`.
+/// Returns the warnings for the Job spec at the JSON pointer `spec`.
 fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
     if old.is_some_and(|old| !warnings::is_new(object, old)) {
         return Vec::new();

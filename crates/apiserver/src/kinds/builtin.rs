@@ -1,4 +1,4 @@
-//! Parses the table of built-in kinds and selects the strategy of each.
+//! Parses the table of built-in kinds and selects the strategy of each kind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ impl Kinds {
     }
 }
 
-/// Returns the built-in kinds in the order of discovery. LeaseCandidate is included only with coordinated leader election.
+/// Returns the built-in kinds in the order of discovery. LeaseCandidate is included only if coordinated leader election is enabled.
 fn kinds(coordinated: bool) -> impl Iterator<Item = Kind> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {
@@ -86,7 +86,7 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// Returns the strategy of the built-in kind with this store, in the version that is the stored form.
+/// Returns the strategy of the built-in kind with this store, for the version in which the objects are stored.
 pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
     static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
     let strategies = STRATEGIES.get_or_init(|| {

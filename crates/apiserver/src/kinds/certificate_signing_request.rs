@@ -1,4 +1,5 @@
-//! `certificates.k8s.io/v1` CertificateSigningRequest. The server sets the requesting user, whatever the client sends.
+//! The kind CertificateSigningRequest of `certificates.k8s.io/v1`. The server sets the requesting user and ignores the
+//! client's value.
 
 mod conditions;
 mod pkcs10;
@@ -177,7 +178,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
 
-/// Validates the spec. The legacy signer is allowed only if the old object has it.
+/// Validates the spec. The legacy signer is allowed only if the old object has this signer.
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
@@ -212,7 +213,7 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the certificate, if there is one.
+/// Validates the issued certificate, if there is one.
 fn certificate_error(object: &Json) -> Option<FieldError> {
     let text = object.text("/status/certificate");
     let why = match text.is_empty() {
@@ -240,7 +241,7 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     })
 }
 
-/// The descriptions of the columns in the API.
+/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "SignerName",
@@ -260,7 +261,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
     for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
         if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
-            // Only panics are failures.
+            // The fuzz target detects only panics, so results are ignored.
             let _ = request.check_signature();
         }
     }

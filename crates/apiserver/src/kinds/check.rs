@@ -4,7 +4,8 @@ use pintle_json::Json;
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
-/// Collects the validation errors of an object, rule by rule. Field arguments are paths as in the errors, such as `spec.ports`.
+/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the form that errors use,
+/// such as `spec.ports`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Json,
@@ -13,23 +14,23 @@ pub(super) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Checks a whole object.
+    /// Creates a check of a whole object.
     pub(super) fn of(object: &'a Json) -> Self {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Checks a part of an object. `path` is the prefix of its fields in errors.
+    /// Creates a check of a value inside an object. `path` is the path of the value and the prefix of its fields in errors.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
     }
 
-    /// Requires the field to be present and not empty.
+    /// Reports a field that is absent or empty.
     pub(super) fn required(self, field: &str) -> Self {
         self.required_because(field, "")
     }
 
-    /// Like [`required`](Self::required), with a reason in the error.
+    /// Reports a field that is absent or empty, with a reason in the error.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
             self.errors.push(FieldError::required(self.path(field), why));
@@ -37,12 +38,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Rejects negative numbers.
+    /// Rejects negative numbers in these fields.
     pub(super) fn not_negative(self, fields: &[&str]) -> Self {
         fields.iter().fold(self, |check, field| check.at_least(field, 0))
     }
 
-    /// Rejects a number below `least`.
+    /// Reports a number below `least`.
     pub(super) fn at_least(mut self, field: &str, least: i64) -> Self {
         if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
             let why = format!("must be greater than or equal to {least}");
@@ -51,7 +52,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Requires a string to be one of the known values, unless it is absent or empty.
+    /// Reports a string that is not one of the known values. An absent or empty string is valid.
     pub(super) fn one_of(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -61,7 +62,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Requires a value to be one of the known strings, unless it is absent. An empty string is not exempt.
+    /// Reports a value that is not one of the known strings. An absent value is valid, but an empty string is not.
     pub(super) fn known(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -71,12 +72,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Requires the field to be present and one of the known values.
+    /// Reports a field that is absent or not one of the known values.
     pub(super) fn required_one_of(self, field: &str, known: &[&str]) -> Self {
         self.required(field).one_of(field, known)
     }
 
-    /// Rejects a number outside of `least` to `most`, both inclusive.
+    /// Reports a number outside of the inclusive range from `least` to `most`.
     pub(super) fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
         let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
         if let Some(value) = self.value(field).filter(outside) {
@@ -85,12 +86,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Requires the field to be present and a valid name.
+    /// Reports a field that is absent or not a valid name.
     pub(super) fn required_name(self, field: &str, rule: NameRule) -> Self {
         self.required(field).name(field, rule)
     }
 
-    /// Requires the field to be a qualified name, in the form of a label key. A missing field is not valid.
+    /// Reports a field that is absent or not a qualified name. A qualified name has the form of a label key.
     pub(super) fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -99,12 +100,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Requires the checked value itself to be a qualified name, in the form of a label key.
+    /// Reports the checked value if it is not a qualified name. A qualified name has the form of a label key.
     pub(super) fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
 
-    /// Requires the checked value itself to be a valid name and not empty.
+    /// Reports the checked value if it is empty or not a valid name.
     pub(super) fn whole_is(self, rule: NameRule) -> Self {
         self.whole(|text| name_errors(rule, text, false))
     }
@@ -116,7 +117,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Requires a string to be a valid name, unless it is absent or empty.
+    /// Reports a string that is not a valid name. An absent or empty string is valid.
     pub(super) fn name(mut self, field: &str, rule: NameRule) -> Self {
         let text = self.object.text(&pointer(field));
         if !text.is_empty() {
@@ -127,7 +128,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds the error if the condition holds. An error without a field applies to the checked part itself.
+    /// Adds the error if the condition is true. An error with an empty field applies to the checked value itself.
     pub(super) fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -153,7 +154,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a part, if it is present.
+    /// Applies the rules to a nested value, if the value is present.
     pub(super) fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         if self.object.has(&pointer(field))
             && let Some(part) = self.value(field)
@@ -163,7 +164,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a part. They see null if it is missing.
+    /// Applies the rules to a nested value. If the value is missing, the rules get null.
     pub(super) fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);
@@ -171,7 +172,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors from elsewhere. Their paths must be complete.
+    /// Adds errors from another function. Their paths must be complete.
     pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self
@@ -182,7 +183,7 @@ impl<'a> Check<'a> {
         self.object
     }
 
-    /// Returns all errors.
+    /// Returns all collected errors.
     pub(super) fn done(self) -> FieldErrors {
         self.errors
     }
@@ -191,13 +192,13 @@ impl<'a> Check<'a> {
         self.object.at(&pointer(field)).filter(|value| !value.is_null())
     }
 
-    /// Returns the full path of a field.
+    /// Returns the full path of a field of the checked value.
     pub(super) fn path(&self, field: &str) -> String {
         format!("{}{field}", self.prefix)
     }
 }
 
-/// Returns an error for each field that has changed.
+/// Returns an error for each of these fields that differs between two objects.
 pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);

@@ -1,4 +1,4 @@
-//! The data that strategies can read in addition to the object: time, user and other objects.
+//! The data that strategies can read in addition to the object, such as the time, the user and other objects.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     /// The user of the request.
     pub(crate) user: &'a User,
-    /// Whether the request sets labels. If not, some kinds copy the labels of their template.
+    /// Whether the request sets labels. For requests without labels, some kinds copy the labels of their template.
     pub(crate) labelled: bool,
 }
 
 impl Context<'_> {
-    /// Formats the current time as in metadata: RFC 3339 in whole seconds.
+    /// Returns the current time in the format of metadata timestamps, which is RFC 3339 in whole seconds.
     pub(crate) fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
-/// A read-only view of all objects, in their stored form.
+/// A read-only view of all objects of the server. The objects have their stored form.
 pub(crate) trait Cluster {
     /// Returns an object. `namespace` is empty for cluster-scoped objects.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
@@ -36,6 +36,7 @@ pub(crate) trait Cluster {
     /// Returns all objects of one namespace, or of all namespaces.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
-    /// Returns the key of the object that holds a unique value, such as an address. The key is `namespace/name`.
+    /// Returns the key of the object that has a unique value, such as an address. The key has the form
+    /// `namespace/name`.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }

@@ -41,7 +41,7 @@ use crate::object::set_metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const MAX_DATA: usize = 1024 * 1024;
-/// The annotation for the storage class that preceded the field.
+/// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Validates the access modes of a volume or a claim.
@@ -83,7 +83,7 @@ fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
     object[key].as_object().into_iter().flat_map(|members| members.keys())
 }
 
-/// Validates the keys of data, which become file names.
+/// Validates the keys of `data`, because they become file names.
 fn key_errors(object: &Json, member: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for key in members(object, member) {

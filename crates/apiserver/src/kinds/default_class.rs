@@ -1,11 +1,12 @@
-//! Default classes of objects that name no class.
+//! Default classes for objects that do not name a class.
 
 use std::cmp::Reverse;
 
 use super::{Cluster, GroupResource};
 use crate::object::metadata;
 
-/// Returns the name of the class that one of the annotations marks as the default. The newest class wins.
+/// Returns the name of the class that one of the annotations marks as the default. If several classes are marked, the
+/// newest class is the default.
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {

@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscaler. The stored form is `autoscaling/v2`. `autoscaling/v1` is a view that keeps the fields it lacks in annotations.
+//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. `autoscaling/v1` stores the fields that it does
+//! not have in annotations.
 
 mod conversion;
 mod metric_fields;
@@ -20,17 +21,17 @@ use crate::request::Subresource;
 use crate::validate::FieldErrors;
 use jiff::Timestamp;
 
-/// `autoscaling/v2` HorizontalPodAutoscaler.
+/// The strategy of HorizontalPodAutoscaler in `autoscaling/v2`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct V2;
 
-/// `autoscaling/v1` HorizontalPodAutoscaler.
+/// The strategy of HorizontalPodAutoscaler in `autoscaling/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // These annotations exist only in v1.
+        // Objects of v2 do not have these annotations.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
@@ -96,7 +97,7 @@ impl Strategy for V1 {
         if let Some(spec) = object.member("spec") {
             spec.set_default("minReplicas", 1);
         }
-        // Reads the annotations and writes them again in the server's format.
+        // Parses the annotations and writes them again in the server's format.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 
@@ -156,7 +157,7 @@ fn fill_behavior(behavior: &mut Json) {
     }
 }
 
-/// Returns the current and target values of the metrics for the table.
+/// Returns the current and target values of the metrics for the table cell.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = object.list("/status/currentMetrics").collect();

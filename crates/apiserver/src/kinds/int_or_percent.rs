@@ -24,12 +24,12 @@ pub(super) fn above_100_percent(object: &Json, field: &str) -> Option<FieldError
     (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
-/// Applies [`share_errors`] and [`above_100_percent`].
+/// Reports the errors of [`share_errors`] and [`above_100_percent`].
 pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Whether the value is zero or absent. Strings that are not a number or a percentage count as zero.
+/// Returns whether the value is zero or absent. A string that is not a number or a percentage counts as zero.
 pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,
@@ -41,7 +41,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// Parses a percentage. A number that overflows Go's `int` becomes the maximum.
+/// Parses a percentage. A number that overflows Go's `int` becomes the maximum `int`.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

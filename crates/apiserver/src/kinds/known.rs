@@ -1,4 +1,4 @@
-//! [`Kinds`]: the registry of served kinds.
+//! The registry of served kinds, [`Kinds`].
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use crate::shared_map::SharedMap;
 
 /// The registry of served kinds.
 ///
-/// A clone is a cheap snapshot that later changes do not affect. It shares all unchanged parts with the original. Lookups by name take
-/// logarithmic time.
+/// A clone is a cheap snapshot, which later changes do not affect. It shares all unchanged groups and versions with the original. Lookups
+/// by name take logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
     /// The built-in kinds, in the order of discovery.
@@ -21,13 +21,13 @@ pub(crate) struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. A change of the group replaces its `Arc`, so pointer equality means that nothing has changed.
+/// The kinds of one group. A change of the group replaces its `Arc`, so an equal pointer means that the group is unchanged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// The routing of the first kind. Custom resources do not change the routing of a built-in group.
+    /// The routing of the group's first kind. Custom resources do not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
-    /// Built-in kinds come first.
+    /// The kinds by plural. Built-in kinds precede custom resources.
     by_plural: SharedMap<Arc<[Arc<Kind>]>>,
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
 }
@@ -74,7 +74,7 @@ impl Kinds {
         self.group(group)?.by_kind.get(name)?.iter().find(|kind| kind.version == version)
     }
 
-    /// Returns the preferred version of a kind. Built-in kinds win over custom resources.
+    /// Returns the preferred version of a kind. Built-in kinds take precedence over custom resources.
     pub(crate) fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
             kind.origin().cmp(&best.origin()).then_with(|| compare_versions(&kind.version, &best.version))
@@ -88,15 +88,15 @@ impl Kinds {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with this store, in the group of the store.
+    /// Returns all versions of the kind with this store. Considers only versions in the group of the store.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // Stores of custom resources have a prefix before the plural.
+        // The store name of a custom resource has a prefix before the plural.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
     }
 
-    /// Returns all kinds: the built-in ones, then the custom ones by group.
+    /// Returns all kinds. The built-in kinds come first, and the custom kinds follow by group.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.builtin.iter().chain(self.groups.iter().flat_map(|(_, group)| group.custom()))
     }
@@ -122,18 +122,19 @@ impl Kinds {
         self.group(group)?.version(version)
     }
 
-    /// Returns how the paths of a group are routed, if the group is served.
+    /// Returns the routing of a group's paths. Returns `None` if the group is not served.
     pub(crate) fn routing(&self, group: &str) -> Option<Routing> {
         self.group(group)?.routing
     }
 
-    /// Whether the version is built in. Custom resources of such a version are not served, because its paths are taken.
+    /// Returns whether the version is built in. Custom resources of a built-in version are not served, because the built-in kinds have its
+    /// paths.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes it. Ignores kinds of built-in versions and kinds of another
-    /// group or plural.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Ignores kinds of built-in versions and
+    /// kinds of another group or plural.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -162,7 +163,7 @@ impl Group {
         self.versions.get(name)
     }
 
-    /// Returns the versions, the preferred one first.
+    /// Returns the versions. The preferred version is first.
     pub(crate) fn preferred(&self) -> Vec<(&str, &Arc<VersionKinds>)> {
         let mut versions: Vec<_> = self.versions().collect();
         versions.sort_by(|(a, _), (b, _)| compare_versions(a, b));
@@ -230,8 +231,8 @@ impl VersionKinds {
     }
 }
 
-/// Orders versions as discovery does: stable before beta before alpha, higher numbers first. Names that are not versions come last,
-/// alphabetically.
+/// Orders versions as discovery does. Stable versions precede beta versions, and beta versions precede alpha versions. Higher numbers
+/// precede lower numbers. Names that do not have the form of a version come last, in alphabetical order.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -241,7 +242,8 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns a key that sorts preferred versions first: stability, then major and minor number. `None` if the name is not a version.
+/// Returns a key that sorts preferred versions first. It consists of the stability, the major number and the minor number. Returns `None`
+/// if the name does not have the form of a version.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -264,7 +266,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     impl Kinds {
-        /// Returns the groups that differ from `old`, and the number of nodes that are not shared with `old`.
+        /// Returns the groups that differ from `old`, and the number of tree nodes that are not shared with `old`.
         pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {

@@ -1,4 +1,4 @@
-//! The representation of objects in kube-apiserver, and the behaviour that follows from it.
+//! The representation of objects in kube-apiserver, and the behaviour that depends on the representation.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use pintle_schema::Schema;
 use super::Kind;
 use crate::store::Order;
 
-/// How kube-apiserver represents the objects of a kind.
+/// The representation of a kind's objects in kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// As Go structs with declared fields. All built-in kinds have these.
+    /// Go structs with declared fields. All built-in kinds have this representation.
     Declared,
-    /// As unstructured maps. Custom resources have these.
+    /// Unstructured maps. Custom resources have this representation.
     Free,
 }
 
@@ -22,32 +22,33 @@ impl Kind {
         self.strategy.layout() == Layout::Declared
     }
 
-    /// The order of the members in stored and served objects.
+    /// Returns the order of the members in stored and served objects.
     pub(crate) fn order(&self) -> Order {
         if self.is_declared() { Order::Declared } else { Order::Sorted }
     }
 
-    /// Whether objects have a protobuf encoding.
+    /// Returns whether objects have a protobuf encoding.
     pub(crate) fn has_protobuf(&self) -> bool {
         self.is_declared()
     }
 
-    /// Whether the kind supports strategic merge patches.
+    /// Returns whether the kind supports strategic merge patches.
     pub(crate) fn takes_strategic_patches(&self) -> bool {
         self.is_declared()
     }
 
-    /// Whether bodies must contain `apiVersion` and `kind`. Bodies of other kinds get them from the URL.
+    /// Returns whether bodies must contain `apiVersion` and `kind`. Bodies of other kinds get them from the URL.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Whether list items contain `apiVersion` and `kind`, and the list an empty `continue`.
+    /// Returns whether list items contain `apiVersion` and `kind`. In this case, a list can also contain an empty
+    /// `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns the schema. `None` for a kind that the server computes.
+    /// Returns the schema. Returns `None` for a kind whose objects the server computes.
     pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
@@ -56,14 +57,14 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
-    /// Formats an object as Go does.
+    /// Converts an object to the form that Go writes.
     pub(crate) fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
-    /// Returns what Go writes for an object without any field set.
+    /// Returns the object that Go writes if no field is set.
     pub(crate) fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

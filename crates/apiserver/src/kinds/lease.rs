@@ -1,4 +1,4 @@
-//! Lease.
+//! The kind Lease of `coordination.k8s.io/v1`.
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
@@ -7,18 +7,19 @@ use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The built-in strategy of coordinated leader election.
+/// The name of the built-in strategy for coordinated leader election.
 pub(in crate::kinds) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// `coordination.k8s.io/v1` Lease.
+/// The strategy of Lease in `coordination.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Lease {
-    /// Whether coordinated leader election is enabled. If not, new leases cannot have a strategy or a preferred holder.
+    /// Whether coordinated leader election is enabled. If it is disabled, new leases cannot have a strategy or a
+    /// preferred holder.
     pub(in crate::kinds) coordinated: bool,
 }
 
 impl Lease {
-    /// Removes the fields of coordinated leader election that the old lease did not have, if it is disabled.
+    /// If coordinated leader election is disabled, removes its fields unless the old lease has them.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));
@@ -68,7 +69,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Validates the strategy. The field path repeats the name, as in Kubernetes.
+/// Validates the strategy. As in Kubernetes, the field path contains the name of the field twice.
 pub(in crate::kinds) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {

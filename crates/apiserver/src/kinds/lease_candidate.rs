@@ -1,4 +1,4 @@
-//! LeaseCandidate. It is served only with coordinated leader election.
+//! The kind LeaseCandidate. It is served only if coordinated leader election is enabled.
 
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use crate::kinds::Strategy;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use semver::Version;
 
-/// `coordination.k8s.io/v1beta1` LeaseCandidate.
+/// The strategy of LeaseCandidate in `coordination.k8s.io/v1beta1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct LeaseCandidate;
 

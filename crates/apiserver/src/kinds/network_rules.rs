@@ -9,7 +9,8 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Whether this is the address of this server in the endpoints of `default/kubernetes`. The server listens only on loopback.
+/// Returns whether this is the address of this server in the endpoints of `default/kubernetes`. It is a loopback address, which other
+/// endpoints cannot have.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
@@ -32,7 +33,7 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid_text(path, address, why))
 }
 
-/// Whether a text is a valid CIDR.
+/// Returns whether a text is a valid CIDR.
 pub(super) fn is_cidr(text: &str) -> bool {
     cidr_errors(text, "").is_none()
 }
@@ -75,7 +76,7 @@ fn parse_lenient(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(zeros)
 }
 
-/// Validates a domain name with at least two labels. It may end with a dot.
+/// Validates a domain name with at least two labels. The name may end with a dot.
 pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field, ""));
@@ -92,7 +93,7 @@ pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     whole.or_else(few).or_else(label)
 }
 
-/// Validates an IP address, which must be in canonical form.
+/// Validates an IP address. It must be in canonical form.
 pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
     ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
@@ -101,7 +102,7 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates the ingress addresses in a load balancer status. Addresses that the old status has are valid.
+/// Validates the ingress addresses in a load balancer status. Addresses of the old status are always valid.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();

@@ -21,7 +21,8 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Fails unless the object has the `apiVersion` and `kind` of its kind. Checks only kinds whose bodies must contain them.
+/// Returns an error unless the object has the `apiVersion` and `kind` of its kind. Checks only kinds whose bodies must contain these
+/// fields.
 pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -54,7 +55,7 @@ pub(crate) fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an embedded object, which needs no name.
+/// Validates the metadata of an embedded object. An embedded object needs no name.
 pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -67,8 +68,8 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. Errors repeat as often as in kube-apiserver, which checks metadata in the generic code
-/// and again in the rules of the kind.
+/// Validates the metadata of an updated object. An error occurs as often as in kube-apiserver, which checks the metadata in the generic
+/// code and again in the rules of the kind.
 pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -89,16 +90,16 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that the update validation of a kind repeats, after the generic checks.
+/// The metadata checks that the update validation of a kind repeats. They follow the generic checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
     /// The checks for updates.
     Update,
     /// The checks for new objects.
     Whole,
-    /// The checks for updates, then those for new objects.
+    /// The checks for updates, and after that the checks for new objects.
     UpdateThenWhole,
-    /// The checks for new objects, then those for updates.
+    /// The checks for new objects, and after that the checks for updates.
     WholeThenUpdate,
     /// The checks for new objects, twice.
     WholeTwice,
@@ -237,7 +238,7 @@ fn qualified(metadata: &Map) -> FieldErrors {
     errors.collect()
 }
 
-/// Reports finalizers without a domain that are not standard.
+/// Reports finalizers that have no domain and are not standard finalizers.
 fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     if plain != PlainFinalizers::Rejected {
         return FieldErrors::default();
@@ -247,7 +248,7 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Reports finalizers that exclude each other.
+/// Reports finalizers that must not occur together.
 fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {

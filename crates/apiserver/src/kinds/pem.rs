@@ -1,4 +1,4 @@
-//! Parses PEM blocks as Go does. Text between blocks and broken blocks are skipped.
+//! Parses PEM blocks as Go does. Skips text between blocks, and invalid blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ pub(super) struct Block {
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The last block that began, and whether its body has begun. Another BEGIN line discards it.
+    // The last block that began, and whether its body has begun. Another BEGIN line discards this block.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {

@@ -1,4 +1,4 @@
-//! PodDisruptionBudget.
+//! The kind PodDisruptionBudget of `policy/v1`.
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_meta::{Reason, StatusCause, StatusDetails};
 
-/// `policy/v1` PodDisruptionBudget.
+/// The strategy of PodDisruptionBudget in `policy/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PodDisruptionBudget;
 
@@ -87,9 +87,9 @@ impl Strategy for PodDisruptionBudget {
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
-    /// The pod is not ready, and the budget allows evicting it without charge.
+    /// The pod is not ready, and the budget allows its eviction without using a disruption.
     Exempt,
-    /// This step takes one disruption from the budget.
+    /// The eviction uses one disruption of the budget. This step of a task records it.
     Charged(PostStep),
 }
 
@@ -126,12 +126,12 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Whether the selector of the budget selects the pod. A missing selector selects nothing, an empty one everything.
+/// Returns whether the selector of the budget selects the pod. A missing selector selects no pod. An empty selector selects every pod.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Takes one disruption from the budget and records the pod. Fails if the budget allows none.
+/// Uses one disruption of the budget and records the pod. Returns an error if the budget allows no disruption.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const MAX_DISRUPTED: usize = 2_000;
     let name = metadata::name(budget);
@@ -154,7 +154,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // kube-apiserver changes the condition only when no more disruptions are allowed.
+    // As in kube-apiserver, the condition changes only when no more disruptions are allowed.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});
@@ -168,7 +168,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// Returns why the budget allows no disruption.
+/// Returns the reason why the budget allows no disruption.
 fn not_allowed(budget: &Json) -> String {
     let name = metadata::name(budget);
     let blocked = condition(budget, DISRUPTION_ALLOWED)

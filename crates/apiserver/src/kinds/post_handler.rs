@@ -1,4 +1,4 @@
-//! POST requests that perform an action or answer a question and store no object: bindings, evictions, access reviews.
+//! POST requests that store no object. They perform an action or return information. Examples are bindings, evictions and access reviews.
 
 use std::sync::Arc;
 
@@ -22,55 +22,56 @@ pub(crate) trait PostHandler: Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _sent: &mut Json) {}
 
-    /// Validates the body without other objects. Runs before admission, so admission never sees an invalid body.
+    /// Validates the body without reading other objects. Runs before admission, so plugins never get an invalid body.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
 
-    /// Returns the task for a body that passed validation and admission.
+    /// Returns the task for a body that has passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Whether the request only reads.
+    /// Returns whether the request only reads and changes nothing.
     fn is_question(&self) -> bool {
         false
     }
 }
 
-/// The work for a POST request.
+/// The task that a POST request performs.
 pub(crate) enum Task {
     /// Runs the steps in order and stops at the first failure. The response is a success Status. If `only_if_unchanged` is set and the
-    /// object has changed since it was read, the server computes the task again.
+    /// object has changed since the task was computed, the server computes the task again.
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
     Answer(Json),
-    /// Answers the question, sets the status of the object to the answer and responds with the object.
+    /// Answers the question, sets the status of the object to the answer, and responds with the object.
     Ask(Box<Question>, Json),
-    /// Issues a token.
+    /// Issues a token for a service account.
     Token(Box<TokenGrant>),
 }
 
-/// A step of a task.
+/// A step of [`Task::Steps`].
 pub(crate) enum PostStep {
-    /// Changes an object without the validation of client requests. The change may run more than once if another write conflicts.
+    /// Changes an object without the validation of client requests. If another write conflicts, the change runs again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
-    /// Changes a subresource as an internal request of the server, with validation and admission. The change may run more than once. A dry
-    /// run only checks whether the change is possible.
+    /// Changes a subresource with an internal request of the server, including validation and admission. The change can run more than once.
+    /// A dry run only checks whether the change is possible.
     Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
-    /// Deletes the object of the request.
+    /// Deletes the object that the request names.
     Delete(DeleteOptions),
 }
 
-/// A change of an object. May be called more than once.
+/// A function that changes an object. It can be called more than once.
 pub(crate) type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
-/// A question that only the authenticators and authorizers can answer.
+/// A question that the server answers with its authenticator or authorizer.
 pub(crate) enum Question {
-    /// The user of a token that is valid for one of these audiences. Empty means the audience of the server itself.
+    /// Asks for the user of a token. The token must be valid for one of these audiences. An empty list means the audience of the server
+    /// itself.
     Token { token: String, audiences: Vec<String> },
-    /// All permissions of the requesting user in a namespace.
+    /// Asks for all permissions of the requesting user in a namespace.
     Rules { namespace: String },
-    /// Whether the user may apply the verb to a resource.
+    /// Asks whether the user may apply the verb to a resource.
     Resource { user: User, verb: String, path: ResourcePath },
-    /// Whether the user may apply the verb to a non-resource path.
+    /// Asks whether the user may apply the verb to a non-resource path.
     Path { user: User, verb: String, path: String },
 }

@@ -1,4 +1,4 @@
-//! PriorityClass.
+//! The kind PriorityClass of `scheduling.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::check::{Check, immutable};
@@ -12,7 +12,7 @@ use pintle_json::Json;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
-/// `scheduling.k8s.io/v1` PriorityClass.
+/// The strategy of PriorityClass in `scheduling.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PriorityClass;
 

@@ -1,4 +1,4 @@
-//! [`RequestTarget`]: the object or collection of a request.
+//! The object or collection that a request names, [`RequestTarget`].
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// The target of a request: a kind and, except for collections, an object or one of its subresources.
+/// The target of a request. It consists of a kind and, except for collections, an object or a subresource of the object.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
-    /// Empty for cluster scope and for all namespaces.
+    /// The namespace. Empty for cluster scope and for all namespaces.
     pub(crate) namespace: String,
-    /// Empty for a collection.
+    /// The name of the object. Empty for a collection.
     pub(crate) name: String,
     pub(crate) subresource: Subresource,
 }
@@ -27,7 +27,7 @@ impl RequestTarget {
         Self { kind, namespace: namespace.into(), name: name.into(), subresource: Subresource::None }
     }
 
-    /// Fails if the name in the body differs from the name in the URL.
+    /// Returns an error if the name in the body differs from the name in the URL.
     pub(crate) fn check_name(&self, name: &str) -> Outcome<()> {
         let url = &self.name;
         match name {
@@ -41,7 +41,7 @@ impl RequestTarget {
         }
     }
 
-    /// Fails if the namespace in the body differs from the namespace in the URL.
+    /// Returns an error if the namespace in the body differs from the namespace in the URL.
     pub(crate) fn check_namespace(&self, namespace: &str) -> Outcome<()> {
         match namespace.is_empty() || namespace == self.namespace {
             true => Ok(()),
@@ -51,7 +51,8 @@ impl RequestTarget {
         }
     }
 
-    /// Sets an empty namespace to the one in the URL. Fails if the namespaces differ. Removes the namespace of cluster-scoped objects.
+    /// Sets an empty namespace of the object to the namespace in the URL. Returns an error if the namespaces differ. Removes the namespace
+    /// of a cluster-scoped object.
     pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");
@@ -62,7 +63,7 @@ impl RequestTarget {
         Ok(())
     }
 
-    /// Fails if the object does not satisfy the preconditions of the delete options.
+    /// Returns an error if the object does not satisfy the preconditions of the delete options.
     pub(crate) fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
         let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {
             let found = object["metadata"][field].text("");
@@ -78,7 +79,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict for an update whose uid differs from the stored object.
+    /// Returns the conflict error for an update whose uid differs from the uid of the stored object.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

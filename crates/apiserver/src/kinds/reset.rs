@@ -1,8 +1,8 @@
-//! The fields that a write cannot change and that no field manager owns through it.
+//! The fields that a write through a subresource cannot change. A field manager cannot own these fields through the subresource.
 
 use crate::request::Subresource;
 
-/// Paths of members.
+/// The paths of fields. Each path is a list of member names.
 pub(crate) type Reset = &'static [&'static [&'static str]];
 
 pub(crate) const ALL_BUT_STATUS: Reset = &[&["metadata"], &["spec"]];

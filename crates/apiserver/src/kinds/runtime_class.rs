@@ -1,4 +1,4 @@
-//! RuntimeClass.
+//! The kind RuntimeClass of `node.k8s.io/v1`.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `node.k8s.io/v1` RuntimeClass.
+/// The strategy of RuntimeClass in `node.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct RuntimeClass;
 
@@ -41,7 +41,7 @@ impl Strategy for RuntimeClass {
             .done()
     }
 
-    /// Validates only that the handler is unchanged.
+    /// For updates, validates only that the handler is unchanged.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
     }

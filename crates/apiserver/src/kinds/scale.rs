@@ -1,4 +1,4 @@
-//! `/scale`: the replicas of an object as `autoscaling/v1` Scale.
+//! The subresource `/scale`. It shows the replicas of an object as a Scale of `autoscaling/v1`.
 
 use std::sync::LazyLock;
 
@@ -12,17 +12,18 @@ use crate::request::options::How;
 use crate::selector::structured_text;
 use crate::validate::{FieldError, FieldErrors};
 
-/// The paths of the fields that a Scale shows. Each begins with a dot.
+/// The paths of the fields that a Scale shows. Each path begins with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     /// The path of the desired number of replicas.
     pub(crate) spec_replicas: String,
     /// The path of the observed number of replicas.
     pub(crate) status_replicas: String,
-    /// The path of the selector: a string, a map of labels or a structured selector. Empty if there is none.
+    /// The path of the selector. The selector can be a string, a map of labels or a structured selector. The path is empty if there is no
+    /// selector.
     pub(crate) label_selector: String,
-    /// Whether the paths come from a custom resource definition. If so, an object without the replicas field has no Scale, and its Scale
-    /// cannot be converted to other versions.
+    /// Whether the paths come from a custom resource definition. In this case, an object without the replicas field has no Scale, and a
+    /// Scale cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 
@@ -32,7 +33,7 @@ impl Scale {
         Kind::body_only("autoscaling", "v1", "Scale")
     }
 
-    /// The paths of the built-in workloads.
+    /// Returns the paths for built-in workloads.
     pub(crate) fn workload() -> &'static Self {
         static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
             spec_replicas: ".spec.replicas".into(),
@@ -43,13 +44,13 @@ impl Scale {
         &WORKLOAD
     }
 
-    /// Returns the Scale of an object. Fails if the object has no replicas field that a definition requires.
+    /// Returns the Scale of an object. Returns an error if a custom resource has no replicas field.
     pub(crate) fn read(&self, object: &Json) -> Outcome<Json> {
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// Returns the Scale of an object that a write starts from. A missing number of replicas is 0.
+    /// Returns the Scale of an object as the start of a write. A missing number of replicas is 0.
     pub(crate) fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
@@ -93,7 +94,7 @@ impl Scale {
         )
     }
 
-    /// Returns the object with the replicas of the Scale. A missing number is 0.
+    /// Returns the object with the replicas of the Scale. A missing number of replicas is 0.
     pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -109,7 +110,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// Fails if the Scale of a write does not belong to the object or is invalid.
+    /// Returns an error if the Scale of a write is invalid or does not belong to the object.
     pub(crate) fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
@@ -127,7 +128,7 @@ impl Scale {
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // The schema of the definition validates the number with the whole object.
+            // For a custom resource, the definition's schema validates the number of replicas together with the whole object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))
@@ -136,7 +137,7 @@ impl Scale {
         }
     }
 
-    /// Fails if an apply changes the spec of a Scale that cannot be converted.
+    /// Returns an error if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
     pub(crate) fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());

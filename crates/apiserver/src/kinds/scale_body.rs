@@ -1,4 +1,4 @@
-//! The kind `autoscaling/v1` Scale: its table.
+//! The strategy of the kind Scale. It only defines the table of the kind.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -6,13 +6,13 @@ use pintle_json::Json;
 use super::table::{Column, Row};
 use super::{Strategy, table};
 
-/// The descriptions of the columns in the API.
+/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Desired", "replicas is the desired number of instances for the scaled object."),
     ("Available", "replicas is the actual number of observed instances of the scaled object."),
 ];
 
-/// `autoscaling/v1` Scale.
+/// The strategy of Scale in `autoscaling/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScaleBody;
 

@@ -1,4 +1,4 @@
-//! The trait [`Strategy`]: the rules of one kind.
+//! The rules of one kind, as the trait [`Strategy`].
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::validate::FieldErrors;
 
 /// The rules of one kind. The default methods do nothing.
 ///
-/// The generic handlers add the rules that all kinds share: metadata, status and generation. A write calls [`prune`](Self::prune),
+/// The generic handlers apply the rules about metadata, status and generation, which all kinds share. A write calls [`prune`](Self::prune),
 /// [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or [`prepare_for_update`](Self::prepare_for_update),
 /// [`admit`](Self::admit) and then the validation, in this order.
 pub(crate) trait Strategy: Send + Sync {
@@ -27,47 +27,48 @@ pub(crate) trait Strategy: Send + Sync {
         Origin::BuiltIn
     }
 
-    /// Returns the uid of the custom resource definition, if the kind is a custom resource.
+    /// Returns the uid of the kind's custom resource definition. Returns `None` for a built-in kind.
     fn definition(&self) -> Option<&str> {
         None
     }
 
-    /// How kube-apiserver represents the objects.
+    /// Returns the representation of the objects in kube-apiserver.
     fn layout(&self) -> Layout {
         Layout::Declared
     }
 
-    /// How kube-apiserver routes requests to the kind.
+    /// Returns the way in which kube-apiserver routes requests to the kind.
     fn routing(&self) -> Routing {
         Routing::PerMethod
     }
 
-    /// How the server treats finalizers without a domain.
+    /// Returns the rule for finalizers without a domain.
     fn plain_finalizers(&self) -> PlainFinalizers {
         PlainFinalizers::Rejected
     }
 
-    /// Whether a write of the status keeps all metadata but the managed fields.
+    /// Returns whether a write of the status keeps all stored metadata except the managed fields.
     fn status_keeps_metadata(&self) -> bool {
         false
     }
 
-    /// Removes the fields that the schema does not declare. Returns their paths, sorted.
+    /// Removes the fields that the schema does not declare. Returns the sorted paths of the removed fields.
     fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns why the object cannot be decoded, although its metadata can. The server responds with 400 and not with 422.
+    /// Returns the reason if the object cannot be decoded although its metadata can be decoded. The server then responds with status 400
+    /// instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
 
-    /// Returns why kube-apiserver cannot convert the decoded object to its internal type.
+    /// Returns the reason if kube-apiserver cannot convert the decoded object to its internal type.
     fn unconvertible(&self, _object: &Json) -> Option<String> {
         None
     }
 
-    /// Removes null values that the schema does not allow and has no default for.
+    /// Removes null values of fields that are not nullable and have no default.
     fn drop_nulls(&self, _object: &mut Json) {}
 
     /// Sets the defaults of missing fields.
@@ -76,11 +77,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// Sets the fields of a new object that only the server may set.
     fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
-    /// Restores the fields that this request may not change.
+    /// Restores the fields of the old object that this request may not change.
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
-    /// Runs the built-in admission plugins of kube-apiserver for this kind. It may change the object or reject the request. `old` is the
-    /// stored object of an update.
+    /// Runs the built-in admission plugins of kube-apiserver for this kind. The plugins may change the object or reject the request. `old`
+    /// is the stored object of an update.
     fn admit(
         &self,
         _context: &Context<'_>,
@@ -91,12 +92,12 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(())
     }
 
-    /// Returns the validation errors of a new object, except for its metadata.
+    /// Returns the validation errors of a new object, without errors about its metadata.
     fn validate_create(&self, _object: &Json) -> FieldErrors {
         FieldErrors::default()
     }
 
-    /// Returns the validation errors of an updated object, except for its metadata.
+    /// Returns the validation errors of an updated object, without errors about its metadata.
     fn validate_update(&self, new: &Json, _old: &Json, _part: Subresource) -> FieldErrors {
         self.validate_create(new)
     }
@@ -106,22 +107,22 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The metadata checks that the update validation of this kind repeats.
+    /// Returns the metadata checks that the update validation of this kind repeats.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks::Update
     }
 
-    /// Whether a create validates the metadata only if everything else is valid.
+    /// Returns whether a create validates the metadata only if all other fields are valid.
     fn checks_metadata_last(&self) -> bool {
         false
     }
 
-    /// Whether a create keeps the status of the request, although `/status` is a subresource.
+    /// Returns whether a create keeps the status in the request, although `/status` is a subresource.
     fn keeps_sent_status(&self) -> bool {
         false
     }
 
-    /// Returns why the named object cannot be deleted, if it is one that every cluster needs.
+    /// Returns the reason why an object with this name cannot be deleted, because every cluster needs it. Returns `None` for other names.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
@@ -131,67 +132,67 @@ pub(crate) trait Strategy: Send + Sync {
         0
     }
 
-    /// Marks an object that becomes terminating, in addition to the common metadata: with a phase, a condition or a finalizer. If it
-    /// returns true, this deletion does not remove the object yet.
+    /// Marks an object that becomes terminating with a phase, a condition or a finalizer, in addition to the common metadata. Returns true
+    /// if this deletion must not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
-    /// Whether something other than metadata finalizers keeps a terminating object.
+    /// Returns whether something other than metadata finalizers delays the removal of a terminating object.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
 
-    /// Whether `orphanDependents=false` means foreground deletion.
+    /// Returns whether `orphanDependents=false` means foreground deletion.
     fn waits_for_dependents(&self) -> bool {
         false
     }
 
-    /// The name of the resource in a conflict about preconditions.
+    /// Returns the name of the resource for conflict errors about preconditions.
     fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.kind
     }
 
-    /// The warning for a DELETE without a propagation policy.
+    /// Returns the warning for a DELETE without a propagation policy.
     fn orphaning_warning(&self) -> Option<&str> {
         None
     }
 
-    /// Adds the fields that Go writes for an empty object and that its schema does not list.
+    /// Adds fields that Go writes for an empty object although the schema does not list them.
     fn complete_empty(&self, _object: &mut Json) {}
 
-    /// Returns warnings for parts of the object that would have an effect in a real cluster but have none here.
+    /// Returns warnings about fields that have an effect in a real cluster but not in this server.
     fn without_effect(&self, _object: &Json, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether the change bumps the generation. By default, any change outside of metadata and status does.
+    /// Returns whether the change increases the generation. By default, this is the case for any change outside of metadata and status.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// The validation rule for `metadata.name`.
+    /// Returns the validation rule for `metadata.name`.
     fn name_rule(&self) -> crate::validate::NameRule {
         crate::validate::NameRule::Subdomain
     }
 
-    /// The field labels that a field selector may name, in addition to `metadata.name` and `metadata.namespace`. `None` if the kind has no
-    /// table of labels, which changes the text of the error.
+    /// Returns the field labels that a field selector may name, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
+    /// kube-apiserver has no table of labels for the kind. This changes the text of the error.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// The paths that [`field`](Self::field) reads for a label.
+    /// Returns the paths that [`field`](Self::field) reads for a label.
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
         vec![label]
     }
 
-    /// Maps a deprecated alias of a field label to its current name.
+    /// Returns the current name of a field label that is a deprecated alias.
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         label
     }
 
-    /// The error for a field label that the kind does not support.
+    /// Returns the error for a field label that the kind does not support.
     fn unknown_field_label(&self, _kind: &GroupVersionKind, label: &str) -> String {
         format!("field label not supported: {label}")
     }
@@ -207,7 +208,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Whether rules read the objects so often that the store caches their decoded trees.
+    /// Returns whether the store caches the decoded trees of the objects. It does this for kinds whose objects other rules read often.
     fn is_read_often(&self) -> bool {
         false
     }
@@ -217,28 +218,28 @@ pub(crate) trait Strategy: Send + Sync {
         object
     }
 
-    /// How stored objects are converted to this version.
+    /// Returns the way in which stored objects are converted to this version.
     fn form(&self) -> Form {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write, or empty if unknown.
+    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write. It is empty if unknown.
     fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
 
-    /// Returns the conversion to another version, for managed fields. `None` if all versions have the same field names.
+    /// Returns the conversion to another version, for managed fields. Returns `None` if all versions have the same field names.
     fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
         None
     }
 
-    /// Whether kube-apiserver stores a new object without defaults that it adds on each read. The next update stores these defaults. It
-    /// counts as a change even if it changes nothing else.
+    /// Returns whether kube-apiserver stores this new object without some defaults and adds these defaults on each read. The next update
+    /// stores the defaults. Such an update counts as a change even if it has no other effect.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
 
-    /// Returns the handler of POST requests that store nothing, for a subresource or for the kind itself.
+    /// Returns the handler of POST requests that store no object. The requests are for a subresource or for the kind itself.
     fn post_handler(&self, _part: Subresource) -> Option<&dyn PostHandler> {
         None
     }
@@ -248,18 +249,18 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the objects of a kind whose objects are computed and not stored.
+    /// Returns the objects of a kind that computes its objects instead of storing them.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         None
     }
 
-    /// The other kinds that the rules read when the subresource is written, as pairs of group and kind.
+    /// Returns other kinds whose objects the rules read when the subresource is written. They are pairs of group and kind.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Returns a permission that the write needs in addition to its own verb. Fails if the write is never allowed. `old` is the stored
-    /// object of an update.
+    /// Returns a permission that the write needs in addition to the permission for its verb. Returns an error if the write is never
+    /// allowed. `old` is the stored object of an update.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -269,54 +270,54 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// How the objects relate to pods.
+    /// Returns the relation of the objects to pods.
     fn pods(&self) -> Pods {
         Pods::Unrelated
     }
 
-    /// Whether the objects only report what happened, as events do. There are many, no client waits for them, and they expire.
+    /// Returns whether the objects are only reports, like events. There are many reports, no client waits for them, and they expire.
     fn is_report(&self) -> bool {
         false
     }
 
-    /// The paths whose values a plan hides by default, because they can contain secrets.
+    /// Returns the paths whose values a plan hides by default, because the values can be secret.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The warning for every request to a deprecated version.
+    /// Returns the warning for requests to this version if it is deprecated.
     fn deprecation(&self) -> Option<&str> {
         None
     }
 
-    /// The paths for `/scale`, if the kind has this subresource.
+    /// Returns the paths for `/scale`, if the kind has this subresource.
     fn scale(&self) -> Option<&super::Scale> {
         None
     }
 
-    /// Returns the cost of validating an object against the schema, apart from the size of the object. It is the size in bytes of a body
-    /// that takes as long to process.
+    /// Returns the cost of validating an object against the schema, in addition to the size of the object. The unit is the time to process
+    /// one byte of a body.
     fn schema_weight(&self) -> usize {
         0
     }
 
-    /// The OpenAPI schema of a custom resource.
+    /// Returns the OpenAPI schema of a custom resource. Returns `None` for a built-in kind.
     fn openapi(&self) -> Option<&Json> {
         None
     }
 
-    /// The paths that a write to the subresource cannot change, and that no field manager owns through it. `None` selects the paths of most
-    /// kinds.
+    /// Returns the paths that a write to the subresource cannot change. A field manager cannot own these paths through the subresource.
+    /// `None` selects the paths that apply to most kinds.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
 
-    /// The columns of a table. `None` if kube-apiserver has no printer for the kind.
+    /// Returns the columns of a table. Returns `None` if kube-apiserver has no printer for the kind.
     fn columns(&self) -> Option<Vec<Column>> {
         None
     }
 
-    /// Returns the cells of one row, one per column.
+    /// Returns the cells of a table row. There is one cell for each column.
     fn cells(&self, _object: &Json, _now: Timestamp) -> Vec<Json> {
         Vec::new()
     }

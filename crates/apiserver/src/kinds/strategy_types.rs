@@ -1,4 +1,4 @@
-//! The types that strategies return.
+//! Types that the methods of [`Strategy`](super::Strategy) return.
 
 use pintle_json::Json;
 
@@ -6,35 +6,36 @@ use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
-/// How stored objects are converted to a version.
+/// The way in which stored objects are converted to a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The stored form is the form of this version.
+    /// The objects are stored in the form of this version, so they need no conversion.
     Stored,
-    /// Every object is converted.
+    /// Every object needs a conversion.
     Converted,
-    /// Some objects need no conversion. The stored object remembers under this number that it needs none.
+    /// Some objects need no conversion. The store uses this number to record that an object needs no conversion.
     Checked(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// It is part of the server.
+    /// The kind is built into the server.
     BuiltIn,
-    /// It comes from a custom resource definition.
+    /// The kind comes from a custom resource definition.
     Custom,
 }
 
-/// How kube-apiserver dispatches requests to a group. This determines its responses to unknown paths and methods.
+/// The way in which kube-apiserver dispatches requests to a group. The responses to unknown paths and methods depend on
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
-    /// Each path has a route for each method.
+    /// Each path has a separate route for each method.
     PerMethod,
-    /// One handler receives all other requests and looks up the definition.
+    /// A single handler receives all requests and looks up the definition.
     CatchAll,
 }
 
-/// How the server treats a finalizer without a domain that is not a standard one.
+/// The rule for a finalizer that has no domain and is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainFinalizers {
     Rejected,
@@ -42,28 +43,28 @@ pub(crate) enum PlainFinalizers {
     Accepted,
 }
 
-/// How the objects of a kind relate to pods.
+/// The relation of a kind's objects to pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Unrelated,
-    /// They are pods.
+    /// The objects are pods.
     Themselves,
-    /// They create pods from the template at this JSON pointer.
+    /// The objects are workloads, whose pods are created from the template at this JSON pointer.
     MadeFrom(&'static str),
-    /// They contain pods, and their labels set the pod security standards. These are namespaces.
+    /// The objects are namespaces. They contain pods, and their labels set the Pod Security Standards.
     Inside,
 }
 
 /// A subresource that connects to the object or streams from it, such as `exec` or `log`.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
-    /// The allowed HTTP methods.
+    /// The HTTP methods that the stream allows.
     pub(crate) methods: &'static [&'static str],
-    /// Reads the options from the query and the rest of the path.
+    /// Reads the options from the query and from the path after the subresource.
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
-    /// Whether it is a connect request, which passes admission.
+    /// Whether the request is a connect request. Admission checks connect requests.
     pub(crate) connects: bool,
-    /// Whether it has paths below it.
+    /// Whether the subresource has paths below it.
     pub(crate) has_subpaths: bool,
     /// Computes the response from the target and the options.
     pub(crate) answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
@@ -72,15 +73,16 @@ pub(crate) struct Stream {
 /// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// The connection to the backend failed with this error.
+    /// The error of a connection to the backend that failed.
     Unreachable(String),
 }
 
-/// A permission that a write needs in addition to its own verb: a verb on one of the named objects.
+/// A permission that a write needs in addition to the permission for its verb. The user needs this verb on at least one
+/// of the named objects.
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// A resource in the group of the kind.
+    /// A resource in the group of the written kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
     /// The message of the 403 response if the user lacks the permission.

@@ -1,4 +1,4 @@
-//! Tables for `kubectl get`.
+//! Tables, which `kubectl get` shows.
 
 mod durations;
 mod row;
@@ -22,7 +22,7 @@ pub(crate) struct Column {
     /// The format of the cells. `name` marks the name of the object.
     pub(crate) format: String,
     pub(crate) description: String,
-    /// 0 for columns that are always shown, greater for wide output.
+    /// The priority. It is 0 for columns that are always shown, and greater for columns of wide output.
     pub(crate) priority: i32,
 }
 
@@ -39,12 +39,13 @@ impl Column {
     }
 }
 
-/// Parses a list of columns, each `Name[:type][*]`. The default type is `string`. `*` marks columns of wide output.
+/// Parses a list of columns. Each column has the form `Name[:type][*]`. The default type is `string`. A `*` marks a
+/// column of wide output.
 pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }
 
-/// Like [`columns`], with descriptions for some columns.
+/// Parses a list of columns as [`columns`] does, and adds descriptions to some columns.
 pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     Some(text.split(", ").map(|column| read(column, descriptions)).collect())
 }

@@ -48,7 +48,7 @@ pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
-/// Checks the defaulted value at a pointer, and that defaulting is idempotent.
+/// Checks the value at a JSON pointer after defaulting. Also checks that defaulting is idempotent.
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();

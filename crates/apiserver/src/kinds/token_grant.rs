@@ -1,21 +1,21 @@
-//! [`TokenGrant`]: an accepted token request, and the objects that bind the token.
+//! An accepted token request, [`TokenGrant`], and the objects to which the token is bound.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token to issue.
+/// A token that the server must issue.
 #[derive(Debug)]
 pub(crate) struct TokenGrant {
-    /// The audiences. Empty means the audience of the server itself.
+    /// The audiences of the token. An empty list means the audience of the server itself.
     pub(crate) audiences: Vec<String>,
     /// The lifetime in seconds.
     pub(crate) seconds: i64,
     pub(crate) bound: Bound,
-    /// The response without the token, its expiration and its audiences.
+    /// The response object. The token, its expiration and its audiences are added later.
     pub(crate) answer: Json,
 }
 
-/// The objects that a token is bound to. The token becomes invalid when one of them is deleted.
+/// The objects to which a token is bound. The token becomes invalid when one of them is deleted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Bound {
     pub(crate) namespace: String,

@@ -1,5 +1,6 @@
-//! Compares validation errors with those recorded from kube-apiserver 1.36.1. `validation_rows.txt` has a whole object of a kind, followed
-//! by rows. Each row sets a field of the object. The line below it has the reasons and fields of the errors in order, or a dash.
+//! Tests that compare validation errors with errors recorded from kube-apiserver 1.36.1. For each kind, `validation_rows.txt` has a whole
+//! object, followed by rows. Each row sets a field of the object. The line below a row has the reasons and fields of the expected errors,
+//! in order. A dash means that there are no errors.
 
 use pintle_json::Json;
 

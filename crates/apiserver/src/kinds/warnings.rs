@@ -1,4 +1,5 @@
-//! Warnings about valid objects: deprecated or ineffective fields, and values that are likely mistakes.
+//! Warnings about valid objects. They report deprecated fields, fields without effect, and values that are probably
+//! mistakes.
 
 mod address;
 mod labels;
@@ -11,7 +12,7 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Whether the desired state has changed, according to the generation.
+/// Returns whether the generation has changed, which means that the desired state has changed.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)
@@ -25,13 +26,13 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // The canonical form rounds the fraction up to thousandths.
+    // The canonical form rounds the fraction up to a multiple of one thousandth.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))
 }
 
-/// Warns about the storage requests and limits of a claim. `path` is the path of its spec.
+/// Warns about the storage requests and limits of a claim. `path` is the path of the claim's spec.
 pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     let of = |side: &str| {
         fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))

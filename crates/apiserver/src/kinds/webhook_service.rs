@@ -1,4 +1,4 @@
-//! Validation of webhook clients: a URL or a Service.
+//! Validates the client configuration of webhooks, which is a URL or a Service.
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
@@ -26,7 +26,7 @@ pub(super) fn url_errors(url: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Splits a URL into its scheme and the rest after the colon.
+/// Splits a URL into its scheme and the text after the colon.
 fn scheme(url: &str) -> (&str, &str) {
     let is_of_scheme = |char: char| char.is_ascii_alphanumeric() || "+-.".contains(char);
     match url.split_once(':') {
@@ -42,7 +42,7 @@ fn scheme(url: &str) -> (&str, &str) {
 /// Validates the Service of a webhook.
 pub(super) fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver swaps the two fields.
+    // As in kube-apiserver, the two fields are swapped in the error.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         if service.text(missing).is_empty() {
             errors.push(FieldError::required(format!("{field}.{reported}"), ""));
@@ -70,7 +70,7 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // kube-apiserver removes the first byte without looking at it.
+    // As in kube-apiserver, the first byte is removed without a check.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

@@ -1,11 +1,12 @@
-//! Features of kube-apiserver that this server accepts but does not implement. Each use of one causes a warning.
+//! Features of kube-apiserver that this server accepts but does not implement. Each use of such a feature causes a
+//! warning.
 
 use pintle_json::Json;
 
 use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
-/// A feature and why it has no effect.
+/// A feature, and the reason why it has no effect.
 type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
@@ -36,7 +37,7 @@ pub(crate) const IMPERSONATION: NoEffect = (
 pub(crate) const RULES: NoEffect =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
-/// Returns the warning about a part of an object.
+/// Returns the warning about a field of an object.
 pub(crate) fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }
@@ -46,7 +47,7 @@ pub(super) fn object_warning(object: &Json, feature: NoEffect) -> Vec<String> {
     vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), feature)]
 }
 
-/// Whether an admission rule matches any served resource.
+/// Returns whether an admission rule matches any served resource.
 pub(super) fn matches_served(kinds: &Kinds, rule: &Json) -> bool {
     let any = |field: &str| rule.texts(field).any(|named| named == "*");
     let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));

@@ -1,4 +1,4 @@
-//! Lists a collection of the upstream cluster once, then watches it.
+//! Lists a collection of the upstream cluster once, and then watches the collection.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -14,18 +14,19 @@ use crate::kinds::Kind;
 use crate::object::metadata;
 use crate::store::{Range, UpstreamObject, key};
 
-/// The page size of lists.
+/// The page size of lists, in objects.
 const PAGE: usize = 500;
-/// The `timeoutSeconds` of a watch.
+/// The `timeoutSeconds` that a watch requests.
 const WATCH_SECONDS: u64 = 300;
-/// How many seconds a watch may exceed its timeout before it is dropped, because the upstream server seems to be gone.
+/// The number of seconds by which a watch may exceed its timeout. After that, the watch is dropped, because the upstream server seems to be
+/// gone.
 const WATCH_GRACE: u64 = 60;
-/// The pause before the next watch after a normal end.
+/// The pause after a watch that ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The first pause after a watch that failed or ended at once. It doubles with each further failure, up to `LONGEST_PAUSE`.
+/// The pause after a watch that failed or ended at once. The pause doubles with each further failure, up to [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch without events that ends sooner than this ended at once.
+/// A watch without events counts as ended at once if it lasts less than this time.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
@@ -49,7 +50,7 @@ impl Live {
         let mut next = format!("{path}?limit={PAGE}");
         loop {
             let mut page = match self.upstream.get(&next).await {
-                // The continue token expired: list everything in one request.
+                // The continue token has expired, so the collection is listed in one request.
                 Err(refusal) if refusal.code == EXPIRED_CODE && !listed.is_empty() => {
                     listed.clear();
                     self.upstream.get(&path).await?
@@ -72,7 +73,7 @@ impl Live {
         }
     }
 
-    /// Watches from `version` for as long as the kind is served.
+    /// Watches from `version` until the kind is no longer served.
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
@@ -101,7 +102,7 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. If its kind comes back, the next request for it lists it again.
+    /// Marks a collection as not loaded. If its kind is served again, the next request for the collection lists it again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
@@ -117,7 +118,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // The bytes that were left over have no line end.
+            // The bytes in `rest` contain no line end, because complete lines have been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

@@ -22,10 +22,10 @@ use crate::registry::{LARGEST_BODY, Unread};
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// The maximum size in bytes of a response: a page of a list, or an object.
+/// The maximum size of a response in bytes. A response is a page of a list, or an object.
 const LARGEST_RESPONSE: usize = 1 << 30;
 
-/// Sends requests to the upstream cluster.
+/// A client that sends requests to the upstream cluster.
 #[derive(Clone)]
 pub(crate) struct Upstream(Arc<dyn Fn(Request<Full<Bytes>>) -> Exchange + Send + Sync>);
 
@@ -38,7 +38,8 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // The service is only cloned under the lock, so a panic leaves it intact.
+            // The lock is held only while the service is cloned. Therefore, a panic cannot leave the service in an
+            // invalid state.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -72,7 +73,7 @@ impl Upstream {
         Err(Refusal { code, content_type, body: read_to_end(body, LARGEST_RESPONSE).await?, retry_after })
     }
 
-    /// Reads the JSON at a path.
+    /// Reads a path of the upstream server, and parses the response as JSON.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { read_to_end(self.open(path).await?, LARGEST_RESPONSE).await };
         let body = tokio::time::timeout(UPSTREAM_TIMEOUT, read).await.unwrap_or_else(|_| Err(Refusal::timeout()))?;
@@ -118,13 +119,14 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// The error response for a request that needs the upstream cluster: the upstream server's response, or one of our own.
+/// The error response to a request that needs the upstream cluster. It is either the upstream server's response, or a
+/// response of this server.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
     content_type: String,
     body: Bytes,
-    /// The header `Retry-After`.
+    /// The value of the header `Retry-After`.
     retry_after: Option<HeaderValue>,
 }
 
@@ -147,7 +149,7 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", &message)
     }
 
-    /// Takes the status from an `ERROR` event of a watch.
+    /// Creates the error from the status in an `ERROR` event of a watch.
     pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }
@@ -157,13 +159,13 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// The response to a GET names another object.
+    /// Creates the error for a response to a GET that contains another object.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
     }
 
-    /// The body of a forwarded request could not be read.
+    /// Creates the error for a forwarded request whose body cannot be read.
     pub(super) fn unreadable_body(unread: &Unread) -> Self {
         match unread {
             Unread::Broken(why) => Self::new(400, "BadRequest", &format!("cannot read the request body: {why}")),
@@ -177,13 +179,14 @@ impl Refusal {
         }
     }
 
-    /// A write of a resource that only the upstream cluster serves.
+    /// Creates the error for a write of a resource that only the upstream cluster serves.
     pub(super) fn unknown(resource: &str) -> Self {
         let why = format!("{resource}: the plan does not know this resource and never writes to the cluster");
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Whether the object does not exist. A 404 without the object's name means that the resource does not exist.
+    /// Returns whether the error means that the object does not exist. A 404 without the object's name means that the
+    /// resource does not exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }
@@ -204,7 +207,8 @@ impl Refusal {
         let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
         let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
         let response = response.body(body);
-        // The status and the content type come from a valid response, or from the constructors above.
+        // This cannot fail, because the status and the content type come from a valid response or from the constructors
+        // above.
         response.unwrap_or_default()
     }
 }

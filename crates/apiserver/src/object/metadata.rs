@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// Returns the metadata. Creates it if it is absent or not an object.
+/// Returns the metadata. Creates the metadata if it is absent or not an object.
 pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -20,17 +20,17 @@ pub(crate) fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the name, empty if there is none.
+/// Returns the name. Returns an empty text if there is no name.
 pub(crate) fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
 
-/// Returns the namespace, empty for cluster-scoped objects.
+/// Returns the namespace. Returns an empty text for cluster-scoped objects.
 pub(crate) fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the uid, empty if there is none yet.
+/// Returns the uid. Returns an empty text if there is no uid yet.
 pub(crate) fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }
@@ -48,7 +48,7 @@ pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     }
 }
 
-/// Whether the object is terminating.
+/// Returns whether the object is terminating.
 pub(crate) fn is_deleting(object: &Json) -> bool {
     object.has("/metadata/deletionTimestamp")
 }
@@ -62,8 +62,8 @@ pub(crate) fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warning about them. `is_patch` selects its text: kube-apiserver checks patches after
-/// mutating admission.
+/// Removes duplicate owner references and returns the warning about them. `is_patch` selects the text of the warning, because
+/// kube-apiserver checks patches after mutating admission.
 pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
@@ -86,7 +86,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<Str
     )]
 }
 
-/// Whether two objects differ in anything but the timestamps of managed fields.
+/// Returns whether two objects differ, ignoring the timestamps of managed fields.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

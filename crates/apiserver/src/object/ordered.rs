@@ -5,7 +5,8 @@ use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that is serialized with kind, apiVersion and metadata first, and with ordered metadata.
+/// An object that serializes kind, apiVersion and metadata before other members. The members of the metadata are
+/// ordered, too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 
@@ -44,7 +45,7 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members of a resource in discovery, in order.
+/// The members of a resource in a discovery document, in order.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
@@ -60,7 +61,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object that is serialized with these members first.
+/// An object that serializes these members before all other members.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// Fields that servers fill in, or that change with every write.
+/// Fields that servers set, or that change with every write.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -13,16 +13,17 @@ const IGNORED: [&str; 6] = [
     "metadata.selfLink",
     "metadata.uid",
 ];
-/// Fields that mark an object as being deleted.
+/// Fields that are set while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify the items of a list. The first one is used that is unique and present in all items.
+/// The members that can identify the items of a list. The first of them is used that exists in all items and has a different value in each
+/// item.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. The values of a Secret's data are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// The path of the field, such as `spec.template.spec.containers[web].image`. List items are identified by their name, type, uid or key
-    /// if it is present in all items and unique, otherwise by their index.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key
+    /// if all items of the list have this member and its values are unique. Otherwise, the item is identified by its index.
     pub path: String,
     /// The current value, or `None` if the field is absent.
     pub old: Option<Json>,
@@ -30,7 +31,8 @@ pub struct PlannedField {
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ, in the order of the parts of their paths. `Null` means that there is no object.
+/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. `Null` means that there is no
+/// object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -64,7 +66,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // Compare by index unless both lists have keys.
+            // The items are compared by index unless both lists have keys.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (indexed(old), indexed(new)),
@@ -80,7 +82,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Whether the value has no members or items to compare one by one.
+/// Returns whether the value is compared as a whole, because it has no members or items.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -90,7 +92,7 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns the items with their keys, sorted by key. Returns the items themselves as an error if no member of `ITEM_KEYS` identifies them.
+/// Returns the items with their keys, sorted by key. Returns the unchanged items as an error if no member of [`ITEM_KEYS`] identifies them.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
@@ -108,7 +110,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the text that a member appends to its object's path.
+/// Returns the text that is appended to an object's path to form the path of a member.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

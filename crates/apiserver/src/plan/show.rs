@@ -1,4 +1,4 @@
-//! The changes of a plan, as values and as text.
+//! The changes of a plan, and their conversion to text.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ pub enum PlanAction {
     Update,
     /// Deletes the object.
     Delete,
-    /// Deletes the object and creates another one with the same name.
+    /// Deletes the object and creates another object with the same name.
     Replace,
 }
 
-/// A planned change of one object.
+/// A planned change to one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedChange {
     /// The planned action.
@@ -34,12 +34,13 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object: all of its fields. For a deletion: none, except changed fields of an object that its
-    /// finalizers still keep.
+    /// The fields that would change. For a new object, these are all of its fields. For a deletion, the list is empty, except for changed
+    /// fields of an object that finalizers still keep.
     pub fields: Vec<PlannedField>,
-    /// The finalizers that the deletion would wait for.
+    /// The finalizers that would delay the removal of a deleted object.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since the plan first wrote it. If so, the controller would see a different state.
+    /// Whether the object has changed in the cluster since the plan first wrote it. In this case, the controller would read a different
+    /// state from the cluster.
     pub moved: bool,
 }
 
@@ -91,16 +92,16 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the change that the writes of an object add up to. Returns `None` if they cancel out, or if the object is a report such as
-    /// an Event.
+    /// Returns the combined change of all writes to an object. Returns `None` if the writes cancel each other out, or if the object is a
+    /// report such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // If its definition was deleted, the change shows the plural instead of the kind.
+        // If the definition of a custom resource was deleted, the change shows the plural name instead of the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marked the object for deletion has no version.
+        // A write that only marks the object for deletion does not set a version.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {
@@ -142,7 +143,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces the values, so that only their presence shows.
+    /// Replaces all values with a placeholder, so that only their presence is visible.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

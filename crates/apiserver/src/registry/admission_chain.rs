@@ -1,8 +1,8 @@
-//! Admission: the chain of plugins that may change or reject a request.
+//! The chain of admission plugins, which may change or reject a request.
 //!
-//! Each [`Plugin`] is called twice: first to change the object, then to validate the result. It sees every create,
-//! update and delete, also from controllers, and for each object of a `deletecollection`. It also sees POSTs to
-//! subresources, and connects.
+//! Each [`Plugin`] is called twice. The first call can change the object, and the second call validates the result.
+//! Plugins are called for every create, update and delete, including writes of controllers and each object of a
+//! `deletecollection`. They are also called for POSTs to subresources and for connects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> 
     admitted.inspect_err(|refused| log_refusal(request, refused))
 }
 
-/// Lets all plugins validate the object. Returns the quota updates to commit with it.
+/// Lets all plugins validate the object. Returns the quota updates that must be committed together with the object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.chain {
@@ -52,7 +52,7 @@ fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
 }
 
 impl Registry {
-    /// Runs admission for a connect to a subresource, with its options as the object.
+    /// Runs admission for a connect to a subresource. The options of the connect are the object.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
@@ -60,14 +60,14 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs both phases of admission, for requests without other phases.
+    /// Runs both phases of admission. This is for requests that need no other phases between the two admission phases.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
     }
 }
 
-/// Rejects the deletion of objects that every cluster has.
+/// A plugin that rejects the deletion of objects that every cluster has.
 #[derive(Debug)]
 struct Undeletable;
 
@@ -84,12 +84,12 @@ impl Plugin for Undeletable {
     }
 }
 
-/// The limit ranges of a namespace: they set defaults for pods and enforce bounds.
+/// A plugin for the limit ranges of a namespace. It sets defaults for pods and enforces bounds.
 #[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Returns the limit ranges that apply to the write.
+    /// Returns the limit ranges that apply to a write.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
         match target.kind.namespaced() && limits::applies(attempt) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
@@ -123,7 +123,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// Checks the rights that some writes need in addition to the write itself.
+/// A plugin that checks the rights that some writes need in addition to the right for the write.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -155,7 +155,7 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// The quotas of a namespace. Usage is charged in the commit of the object.
+/// A plugin for the quotas of a namespace. The usage is charged in the commit of the object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -183,7 +183,7 @@ impl Plugin for Quotas {
     }
 }
 
-/// Returns the quota update that records the new usage.
+/// Returns the quota update that stores the new usage.
 fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
@@ -207,7 +207,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the write of a request, if it writes an object.
+/// Returns the data that limit ranges and quotas check. Returns `None` if the request does not write an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;

@@ -15,7 +15,7 @@ use crate::store::Charge;
 /// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// A create, or a POST that stores nothing, such as a binding or an eviction.
+    /// A create, or a POST that stores no object, such as a binding or an eviction.
     Create,
     Update,
     Delete,
@@ -28,17 +28,17 @@ pub(crate) enum Operation {
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// The options of a connect are its object.
+    /// A connect. Its options are the object of the request.
     None,
 }
 
 /// The admission attributes of a request. It does not implement `Debug` because it may contain a Secret.
 ///
-/// For a subresource with its own type, such as a Scale, an Eviction or the options of `exec`, `old` and `new` have
-/// that type.
+/// If the subresource has a separate type, `old` and `new` have this type. Examples are a Scale, an Eviction and the
+/// options of `exec`.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target in the path. It has no name for a create and for a `deletecollection`.
+    /// The target in the path of the request. It has no name for a create and for a `deletecollection`.
     pub(crate) target: &'a RequestTarget,
     /// The existing object. `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,
@@ -49,8 +49,8 @@ pub(crate) struct AdmissionRequest<'a> {
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the name of the object. It is empty for a collection, and for `generateName` before the name is
-    /// generated.
+    /// Returns the name of the object. The name is empty for a collection. It is also empty before a name is generated
+    /// from `generateName`.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
@@ -67,15 +67,17 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// An admission plugin. Its [warnings](Requester::warn) reach the client even if the request fails.
+/// An admission plugin. The server sends the plugin's [warnings](Requester::warn) to the client even if the request
+/// fails.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object before the rules of its kind, or rejects the request. It runs again if the write is retried
-    /// after a conflict.
+    /// Changes the object before the rules of its kind are applied, or rejects the request. This method is called again
+    /// if the write is retried after a conflict.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates of the write. The object is valid.
+    /// Rejects the request, or returns the quota updates of the write. The object has already passed the validation of
+    /// its kind.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

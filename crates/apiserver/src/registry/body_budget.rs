@@ -8,28 +8,31 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The maximum size of a request body.
+/// The maximum size of a request body, in bytes.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// How many bytes of a too large body are read, so that the client can receive the error response.
+/// The number of bytes that are read from a body that is too large. If the server did not read them, the client might
+/// not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
-/// Bodies up to this size are small. Most bodies are.
+/// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
-/// How many bytes of large bodies may be processed at once. Processing can take hundreds of times the size of a body.
+/// The number of bytes of large bodies that may be processed at the same time. Processing can take hundreds of times
+/// the memory of a body.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies in use. It counts received bytes, not the announced length.
+/// The memory budget for incomplete bodies and for bodies in use. The budget counts received bytes, not the announced
+/// length.
 ///
-/// No upload waits for budget, because uploads that are half complete would wait for each other. Instead the budget
-/// evicts incomplete bodies: large ones first, and of these the oldest, whose client had the most time to finish. So a
-/// client that sends slowly or stops half-way does not block others, and a burst of large bodies does not block small
-/// ones.
+/// No upload waits for budget, because incomplete uploads would wait for each other. Instead, the budget evicts
+/// incomplete bodies. Large bodies are evicted before small bodies. Among large bodies, the oldest is evicted first,
+/// because its client had the most time to finish. Therefore, a client that sends slowly does not block other clients,
+/// and many large bodies do not block small bodies.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     state: Mutex<BudgetState>,
     processing: Arc<Semaphore>,
 }
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug)]
 pub(crate) enum Unread {
     /// The connection broke, or the client sent an invalid body.
@@ -42,20 +45,21 @@ pub(crate) enum Unread {
 #[derive(Debug)]
 struct BudgetState {
     left: usize,
-    /// How much of `left` is reserved for small bodies.
+    /// The number of bytes in `left` that are reserved for small bodies.
     small_reserve: usize,
-    /// The incomplete bodies, in the order of eviction: large ones first, and of these the oldest.
+    /// The incomplete bodies, in the order of eviction. Large bodies precede small bodies, and older bodies precede
+    /// newer bodies.
     uploads: BTreeMap<EvictionKey, Upload>,
     next: u64,
 }
 
-/// Whether the body is small, and its sequence number.
+/// Whether the body is small, and the sequence number of the body.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// Dropped when the body is evicted.
+    /// The sender is dropped when the body is evicted. This ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 
@@ -72,7 +76,7 @@ impl BodyBudget {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returns the budget. The part of the body that was read is lost.
+    /// Dropping the future returns the budget. The bytes that were already read are lost.
     pub(crate) async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -109,13 +113,13 @@ impl BodyBudget {
     }
 
     /// Waits until a body may be processed. The permit is held until the last clone of the returned body is dropped.
-    /// Small bodies do not wait. Large bodies are served in order.
+    /// Small bodies do not wait. Large bodies get permits in the order of their calls.
     pub(crate) async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
         }
         let size = u32::try_from(bytes.len().min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
-        // It fails only if the semaphore is closed, which never happens.
+        // The call fails only if the semaphore is closed, which never happens.
         let permit = self.processing.clone().acquire_many_owned(size).await.ok();
         Bytes::from_owner(BodyInProcess { bytes, _permit: permit })
     }
@@ -135,7 +139,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Adds data to an upload and returns its new key. Returns `None` if the upload is evicted.
+    /// Adds data to an upload and returns the upload's new key. Returns `None` if the upload is evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -156,7 +160,7 @@ impl BudgetState {
     }
 }
 
-/// An incomplete body. Dropping it returns its budget.
+/// A guard for an incomplete body. Dropping it returns the budget of the body.
 struct UploadGuard {
     budget: Arc<BodyBudget>,
     key: EvictionKey,
@@ -164,7 +168,7 @@ struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Returns false if the upload is evicted.
+    /// Adds data to the upload. Returns false if the upload is evicted.
     fn add(&mut self, data: &[u8]) -> bool {
         let key = self.budget.lock().add(self.key, data);
         self.key = key.unwrap_or(self.key);
@@ -186,7 +190,7 @@ impl Drop for UploadGuard {
     }
 }
 
-/// A complete body, which uses budget until it is dropped.
+/// A complete body. It uses budget until it is dropped.
 struct CompleteBody {
     bytes: Vec<u8>,
     budget: Arc<BodyBudget>,
@@ -204,7 +208,7 @@ impl AsRef<[u8]> for CompleteBody {
     }
 }
 
-/// A body with its permit.
+/// A body with its processing permit.
 struct BodyInProcess {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
@@ -229,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// A body in the middle of an upload, and the task that reads it.
+    /// An incomplete upload, and the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,
@@ -249,7 +253,7 @@ mod tests {
             sent
         }
 
-        /// Sends zero bytes and lets the reader run.
+        /// Sends bytes with the value zero, and lets the reader run.
         async fn send(&self, bytes: usize) {
             // The send fails if the reader has ended.
             let _ = self.parts.send(vec![0; bytes].into());
@@ -284,7 +288,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // An upload does not become younger with more data.
+        // More data does not change the age of an upload.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

@@ -1,4 +1,4 @@
-//! `deletecollection`.
+//! Handles `deletecollection` requests.
 
 use pintle_meta::ResourceVersionMatch;
 
@@ -11,8 +11,9 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
-    /// Deletes one page of the selected objects and returns them as listed. Skips objects that are deleted meanwhile.
-    /// Stops at the first other failure; earlier deletions are not undone. Yields between two deletions.
+    /// Deletes one page of the selected objects and returns the objects in the state of the list. Skips objects that
+    /// another request deletes in the meantime. Stops at the first other failure, and does not undo earlier deletions.
+    /// Yields to other tasks between two deletions.
     ///
     /// # Cancel safety
     ///
@@ -42,7 +43,8 @@ impl Registry {
     }
 }
 
-/// A real server reads the list in pages even without a limit. With pages, a version means `Exact`.
+/// A real server reads the list in pages even if the request has no limit. For a list in pages, a version without a
+/// match rule means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

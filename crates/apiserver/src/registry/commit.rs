@@ -1,7 +1,7 @@
 //! Commits of objects that requests write, with a size check.
 //!
-//! Some writes have no size check: marking an object as deleted, which must always be possible; the initial objects of
-//! a server; restored snapshots; the cluster's objects in a plan; and quota updates.
+//! Some writes have no size check. An object can always be marked as deleted. The initial objects of a server, restored
+//! snapshots, the cluster's objects in a plan, and quota updates are not checked either.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::request::options::How;
 use crate::store::{Change, Charge, Expect, Present, Refused};
 
 impl Registry {
-    /// Stores an object and its quota updates in one step. Fails if the object is too large. Returns [`Refused`] if the
-    /// object, a charged quota or another input that `precondition` checks has changed.
+    /// Stores an object and its quota updates in one step. Returns an error if the object is too large. Returns
+    /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
     ///
-    /// If only the managed fields make the object too large, it is stored without them. An apply fails instead, because
-    /// it needs them.
+    /// If the object is too large only because of its managed fields, it is stored without managed fields. An apply
+    /// returns the error instead, because it needs managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

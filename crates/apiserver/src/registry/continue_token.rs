@@ -1,4 +1,4 @@
-//! Continue tokens, which name the start of the next page of a list.
+//! Continue tokens. A continue token contains the start of the next page of a list.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ const VERSION: &str = "meta.k8s.io/v1";
 /// A position in a list, and the revision that the list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContinueToken {
-    /// `None` means the newest state.
+    /// The revision. `None` means the newest state.
     pub(super) revision: Option<u64>,
     /// The first key of the page, relative to the collection.
     pub(super) start: String,
@@ -28,7 +28,7 @@ struct Wire {
 }
 
 impl ContinueToken {
-    /// Creates a token for the position right after `key`. The key is relative to the collection.
+    /// Creates a token for the position directly after `key`. The key is relative to the collection.
     pub(super) fn after(key: &str, revision: u64) -> Self {
         Self { revision: Some(revision), start: format!("{key}\0") }
     }
@@ -65,7 +65,7 @@ impl ContinueToken {
     }
 }
 
-/// The fuzz target of continue tokens.
+/// Checks that a decoded continue token does not change if it is encoded and decoded again. This is the fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {
@@ -82,7 +82,7 @@ mod tests {
         for token in [ContinueToken::after("a/b", 7), ContinueToken { revision: None, start: "b\0".into() }] {
             assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         }
-        // A token of a real server.
+        // This token comes from a real server.
         let real = ContinueToken::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
         assert_eq!(real, ContinueToken { revision: Some(1), start: "b\0".into() });
     }

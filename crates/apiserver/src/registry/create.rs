@@ -1,4 +1,4 @@
-//! Creates of one object (POST, and updates that create).
+//! Creates of one object, by a POST or by an update of an absent object.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::registry::Writer;
 use crate::request::options::How;
 use crate::store::{Expect, Present, Refused, Stored};
 
-/// How many generated names the server tries.
+/// The maximum number of generated names that the server tries.
 const CREATE_TRIES: usize = 8;
-/// How many attempts of a create other writes may invalidate.
+/// The maximum number of attempts of a create if other writes change its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// An object to create, after all phases that do not need its name.
+/// An object that will be created. It is the result of all phases that do not depend on its name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -56,7 +56,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a claim has changed since it was checked: check it again.
+                // The namespace, the definition, a quota or a claim has changed since it was checked, so the attempt is repeated.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;
@@ -65,8 +65,8 @@ impl Registry {
         }
     }
 
-    /// Tries once to create an object that an update or an apply did not find. Returns [`Refused`] if another request
-    /// has created the object meanwhile. The caller then updates that object, as kube-apiserver does.
+    /// Tries once to create an object for an update or an apply of an absent object. Returns [`Refused`] if another request has created the
+    /// object in the meantime. The caller then updates that object, as kube-apiserver does.
     pub(super) fn create_absent(
         &self,
         how: How,
@@ -78,7 +78,7 @@ impl Registry {
         self.try_create(how, target, received, by)
     }
 
-    /// Runs the phases of a create that need no name.
+    /// Runs the phases of a create that do not depend on the name.
     fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
@@ -126,8 +126,8 @@ impl Registry {
         Ok(committed.map(|change| Written { object: Served::stored(kind, &change.new), created: true }))
     }
 
-    /// Checks that the namespace exists and is not being deleted. For a custom resource, checks the same of its
-    /// definition.
+    /// Checks that the namespace exists and is not being deleted. For a custom resource, also checks that its definition exists and is not
+    /// being deleted.
     fn check_is_open(&self, target: &RequestTarget) -> Outcome<()> {
         let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {
@@ -164,8 +164,8 @@ impl Registry {
     }
 }
 
-/// Whether the kind is built in, or its custom resource definition still exists with the same uid and is not being
-/// deleted.
+/// Returns whether objects of the kind can be created. A custom resource needs a definition that still exists with the same uid and is not
+/// being deleted.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
         let definition = now.get(crd::DEFINITIONS, &crd::name(kind));
@@ -177,7 +177,7 @@ fn namespace_is_open(now: &Present, namespace: &str) -> bool {
     now.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
 }
 
-/// Removes the fields that a client may not set. A PUT or an apply keeps the deletion fields.
+/// Removes the fields that a client may not set. If a PUT or an apply creates the object, its deletion fields are kept.
 fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
@@ -189,8 +189,8 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that is taken. If the server generated the name from `base`, the client
-/// should retry. kube-apiserver says the same for every object that has a `generateName`.
+/// Returns the AlreadyExists error for a name that is already in use. If the server generated the name from `base`, the error asks the
+/// client to retry. As in kube-apiserver, the error has this text for every object with a `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

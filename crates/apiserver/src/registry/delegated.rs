@@ -1,4 +1,4 @@
-//! API versions that an APIService delegates to a Service. This server does not proxy them.
+//! API versions that an APIService delegates to a Service. This server does not proxy requests to such a Service.
 
 use pintle_json::{Json, json};
 
@@ -8,7 +8,7 @@ use crate::kinds::api_service::{RESOURCE, delegated_spec};
 use crate::store::Range;
 
 impl Registry {
-    /// Returns a 503 if the version is delegated to a Service.
+    /// Returns a 503 failure if the version is delegated to a Service.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
         let unavailable =
             Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
@@ -16,7 +16,7 @@ impl Registry {
         delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// Returns the discovery document of a group whose versions are all delegated.
+    /// Returns the discovery document of a group in which all versions are delegated.
     pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =

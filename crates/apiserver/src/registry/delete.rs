@@ -22,9 +22,9 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// The response of a delete.
 pub(crate) enum Deleted {
-    /// The object still exists: a finalizer or a grace period delays its removal.
+    /// The object, which still exists because a finalizer or a grace period delays its removal.
     Held(Served),
-    /// The removed object. Some kinds respond so, and so does a dry run.
+    /// The removed object. This is the response for some kinds and for a dry run.
     Object(Served),
     /// A Status that names the removed object.
     Gone(Box<Status>),
@@ -36,7 +36,8 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Like [`delete`](Self::delete). `requested` is the target in the request's path: the object, or its collection.
+    /// Deletes an object as [`delete`](Self::delete) does. `requested` is the target in the path of the request, which
+    /// is the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -80,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// Tries once to delete the object. Returns `None` if the object has changed meanwhile.
+    /// Tries once to delete the object. Returns `None` if the object has changed in the meantime.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -95,11 +96,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // A graceful object is always visible as terminating before it is removed.
+        // An object with a grace period is always visible as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run shows the changes of the options to the object. The deletion itself removes the object without
-            // that step.
+            // A dry run returns the object with the changes that the options cause. A real deletion removes the object
+            // without this intermediate state.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),
@@ -154,7 +155,7 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp. With `grace`, also sets the grace period.
+    /// Sets the deletion timestamp. If `grace` is given, also sets the grace period.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
@@ -168,13 +169,13 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // Some kinds have the generation that the client sent.
+            // For some kinds, the generation comes from the client, so it can be absent.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }
 
-/// Whether an object is being deleted and nothing delays its removal.
+/// Returns whether an object is being deleted and nothing delays its removal.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
@@ -187,7 +188,7 @@ fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
-/// Returns the new deletion time if the grace period of a deletion shrinks.
+/// Returns the new deletion time if the options shorten the grace period of a terminating object.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
@@ -195,10 +196,10 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-/// Returns the finalizers of the object after the options are applied.
+/// Returns the finalizers of the object after the delete options are applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Reports have no dependents.
+    // Reports, such as events, have no dependents.
     if kind.strategy.is_report() {
         return present;
     }

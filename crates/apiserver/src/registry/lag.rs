@@ -9,7 +9,7 @@ use crate::faults::{Lag, View};
 use crate::kinds::Kind;
 
 impl Registry {
-    /// Returns the revision that a stale view of a resource shows now.
+    /// Returns the revision that a stale view of a resource currently shows.
     pub(crate) fn view_revision(&self, kind: &Kind, view: View) -> u64 {
         let resource = kind.store.to_string();
         self.db.read(|store| {
@@ -25,7 +25,7 @@ impl Registry {
         })
     }
 
-    /// Waits until a stale view of a resource shows a revision.
+    /// Waits until a stale view of a resource has reached a revision.
     ///
     /// # Cancel safety
     ///
@@ -40,7 +40,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The time is out of range.
+            // The sum is out of range, so the view never reaches the revision.
             Some(None) => std::future::pending().await,
             None => (),
         }

@@ -15,7 +15,7 @@ use crate::offload;
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, Run, Stored, key};
 
-/// A scan yields to other tasks after this many objects.
+/// The number of objects after which a scan yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;
 
 /// The collection and the selectors of a list or a watch.
@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. [`checked`](Self::checked) validates the field names.
+    /// Parses the selectors. Does not validate the field names, which [`checked`](Self::checked) does.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -39,7 +39,7 @@ impl Selection {
         })
     }
 
-    /// Fails if the kind does not support a field of the field selector.
+    /// Returns an error if the kind does not support a field of the field selector.
     pub(crate) fn checked(self) -> Outcome<Self> {
         match unknown_field(&self.fields, &self.kind) {
             Some(why) => Err(Failure::bad_request(why)),
@@ -47,27 +47,27 @@ impl Selection {
         }
     }
 
-    /// Whether the selectors match every object of the collection.
+    /// Returns whether the selectors match every object of the collection.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Whether the selectors match an object of the range. It decodes no more of the object than the selectors need.
+    /// Returns whether the selectors match an object of the range. Decodes only the fields of the object that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
             self.labels.matches_by(|key| labels.value(key))
         };
-        // All versions of a kind show the same labels.
+        // The labels can be read from any version, because they are the same in all versions of a kind.
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
-    /// The cost of matching an object, in bytes of a body that takes as long to process.
+    /// Returns the cost of matching an object. The unit is the time to process one byte of a body.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
         if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
     }
 
-    /// The cost of matching an object in a scan. A large object can consist mostly of labels, so labels count here.
+    /// Returns the cost of matching an object in a scan. Labels are included, because a large object can consist mostly of labels.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
@@ -81,7 +81,7 @@ impl Selection {
         }
     }
 
-    /// Returns the part of the resource that a watch has to follow.
+    /// Returns the objects of the resource that a watch must follow.
     pub(crate) fn scope(&self) -> FeedScope {
         match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
@@ -104,7 +104,7 @@ impl Selection {
     }
 }
 
-/// An iterator over the matching objects of a snapshot. It evaluates the selectors lazily.
+/// An iterator over the matching objects of a snapshot. The selectors are evaluated lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -120,13 +120,12 @@ impl Selected {
         Some(matched)
     }
 
-    /// The cost of [examining](Self::scan_next) the next object and encoding it. `shown` returns the cost of the
-    /// encoding.
+    /// Returns the cost of [examining](Self::scan_next) the next object and encoding it. `shown` returns the cost of the encoding.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next run of neighbouring objects without consuming it, if the selectors match every object.
+    /// Returns the next group of neighbouring objects without consuming the group. Returns `None` unless the selectors match every object.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
@@ -153,7 +152,7 @@ impl Iterator for Selected {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// 0 for virtual objects, which have no revision.
+    /// The revision of the list. It is 0 for virtual objects, which have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -174,7 +173,7 @@ impl Registry {
         }
     }
 
-    /// Like [`get`](Self::get), from the current state or from a stale view. Offloads expensive conversions.
+    /// Returns one object as [`get`](Self::get) does, from the current state or from a stale view. Offloads expensive conversions.
     pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
         if let Some(found) = self.virtual_object(target) {
             return found;
@@ -184,11 +183,11 @@ impl Registry {
         Ok(Served::stored(&target.kind, &stored))
     }
 
-    /// Returns a virtual object, which is never stored, if the kind has such objects.
+    /// Returns a virtual object, which is computed and never stored. Returns `None` if the kind has no virtual objects.
     fn virtual_object(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
         let found =
             target.kind.strategy.computed_objects()?.into_iter().find(|object| metadata::name(object) == target.name);
-        // A real server names the kind here, not the resource.
+        // As in a real server, this error contains the kind instead of the resource.
         let of = GroupResource::new(&target.kind.group, &target.kind.singular);
         let found = found.map(|object| Served::value(&target.kind, object));
         Some(found.ok_or_else(|| Failure::not_found(&of, &target.name)))
@@ -203,19 +202,19 @@ impl Registry {
         stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))
     }
 
-    /// Returns the size of an object in bytes, or 0 if it does not exist.
+    /// Returns the size of an object in bytes. Returns 0 if the object does not exist.
     pub(crate) fn weight(&self, target: &RequestTarget) -> usize {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns a resource in a stale view, and its revision.
+    /// Returns the objects of a resource in a stale view, and the revision of the view.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// Returns a page of the matching objects. The caller has waited for the revision of
+    /// Returns a page of the matching objects. The caller must have waited for the revision of
     /// [`version_to_wait_for`](Self::version_to_wait_for). Yields to other tasks during long scans.
     pub(crate) async fn list(
         &self,
@@ -253,7 +252,7 @@ impl Registry {
         Ok(reply)
     }
 
-    /// Returns the revision that a list has to wait for, if any.
+    /// Returns the revision for which a list must wait, if there is one.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
             return Ok(ContinueToken::decode(&options.continue_token)?.revision);
@@ -276,12 +275,12 @@ impl Registry {
     }
 }
 
-/// Takes a page of objects, in key order.
+/// Returns a page of objects in the order of their keys.
 async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // A list of a single name is not paged.
+    // A list that selects a single name is not paged.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -302,12 +301,12 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     reply
 }
 
-/// The error for a stale view that is no longer stored.
+/// Returns the error for a stale view whose state is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
-/// The error for a list of a compacted revision.
+/// Returns the error for a list at a compacted revision.
 fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     let Some(start) = start.filter(|_| !options.continue_token.is_empty()) else {
         return Failure::expired("The resourceVersion for the provided list is too old.");
@@ -322,12 +321,12 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Whether a real server reads the kind from etcd each time, without the watch cache.
+/// Returns whether a real server always reads the kind from etcd instead of the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }
 
-/// Parses the resource version of a list: a whole number. An empty text means 0.
+/// Parses the resource version of a list, which is an integer. An empty text means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);
@@ -338,7 +337,7 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// Parses a number like Go's `strconv.ParseUint`. A failure is a 500 with Go's message.
+/// Parses a number as Go's `strconv.ParseUint` does. The failure has status 500 and Go's message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {
@@ -349,7 +348,7 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// The error for a compacted revision, as the store reports it.
+/// Converts the error of the store about a compacted revision to a failure.
 pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
     Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

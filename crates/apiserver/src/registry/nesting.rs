@@ -7,12 +7,12 @@ use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
 use crate::object::metadata;
 
-/// The maximum nesting of lists and objects in a stored object. It includes managed fields, which nest deeper than the
-/// fields that they describe. Many JSON readers, including this server, accept 127 levels. A watch of tables adds four
-/// levels around each object.
+/// The maximum nesting of lists and objects in a stored object. The limit also applies to managed fields, which nest
+/// deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127
+/// levels. A watch of tables adds four levels around each object.
 const MAX_STORED_DEPTH: usize = 120;
 
-/// Fails if a served object would nest too deeply for JSON readers.
+/// Returns an error if the object, in the form in which it is served, would nest too deeply for JSON parsers.
 pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, MAX_STORED_DEPTH) {
         return Ok(());
@@ -25,7 +25,7 @@ pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Whether `value` has at most `levels` levels of nesting. The recursion stops at that depth.
+/// Returns whether `value` has at most `levels` levels of nesting. The recursion stops at this depth.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

@@ -6,12 +6,12 @@ use super::Writer;
 use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
-/// A write of one object, between the phases of the pipeline.
+/// The state of one write between the phases of the pipeline.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     /// The stored object. `None` for a create.
     pub(super) old: Option<&'a Json>,
-    /// The new object after the phases so far.
+    /// The new object. Each phase can change it.
     pub(super) new: Json,
     /// The field manager, the requester and the options.
     pub(super) by: &'a Writer<'a>,

@@ -1,7 +1,8 @@
 //! The phases of a write, from the requested object to the object to store.
 //!
-//! All writes use [`Registry::receive`] and [`Registry::complete`]. Creates and updates differ around these phases. A
-//! create tries names and needs a free one. An update compares versions and recomputes the object after a conflict.
+//! All writes use [`Registry::receive`] and [`Registry::complete`]. Creates and updates differ before and after these
+//! phases. A create needs a name that is not in use, and can try several generated names. An update compares versions,
+//! and recomputes the object after a conflict.
 
 use pintle_json::Json;
 
@@ -27,7 +28,8 @@ pub(super) struct Complete {
 }
 
 impl Registry {
-    /// Runs the phases before the kind's own rules: defaults, managed fields, admission and checks of granted rights.
+    /// Runs the phases before the rules of the kind. These phases are defaults, managed fields, mutating admission and
+    /// checks of granted rights.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -40,7 +42,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Runs the remaining phases on a received object.
+    /// Runs the phases after [`receive`](Self::receive).
     pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
         self.identify(&mut write);
         kinds::object_meta::check_types(&write.target.kind, &write.new)?;
@@ -53,7 +55,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// Runs the mutating admission. For `/scale`, admission sees the Scale.
+    /// Runs the mutating admission. For `/scale`, admission gets the Scale instead of the object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -78,7 +80,7 @@ impl Registry {
         }
     }
 
-    /// Warns about fields that have an effect in a real server, but not in this one.
+    /// Warns about fields that have an effect in a real server, but not in this server.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
             let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &self.db);
@@ -100,7 +102,7 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// Runs the kind's own preparation and its early checks.
+    /// Runs the preparation and the early checks of the kind.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let context = Context { labelled: write.labelled, ..self.context(&write.by.requester().user) };
@@ -114,7 +116,7 @@ impl Registry {
     }
 }
 
-/// The scale of an object before and after a write.
+/// The Scale of an object before and after a write.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -122,7 +124,8 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// The subresource for the rules of the kind. A new object is complete, so it has none.
+    /// Returns the subresource for the rules of the kind. Returns [`Subresource::None`] for a new object, because a new
+    /// object is always written as a whole.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
@@ -139,21 +142,21 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Returns the scales for admission, for a write of `/scale`.
+    /// Returns the old and the new Scale for admission. Returns `None` unless the write is for `/scale`.
     fn scales(&self) -> Option<Scales<'a>> {
         let paths = self.target.kind.strategy.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields. Both objects are as requested, before the rules of the kind change them. An apply
-    /// has updated the managed fields already.
+    /// Updates the managed fields. Both objects must have the state before the rules of the kind change them. For an
+    /// apply, the managed fields are already updated.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
         }
     }
 
-    /// Restores the parts that this write cannot change: the status, or everything but the status.
+    /// Restores the fields that this write cannot change. This is the status, or all fields except the status.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -178,7 +181,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Fails if the object is invalid. Adds warnings for questionable values.
+    /// Returns an error if the object is invalid. Adds warnings about questionable values.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let errors = match self.old {
@@ -207,7 +210,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores the metadata that updates cannot change and may omit.
+/// Restores metadata that updates cannot change and need not contain.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");
@@ -222,7 +225,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
             metadata.set(field, time);
         }
     }
-    // Validation rejects a grace period other than the current one.
+    // Validation rejects a grace period that differs from the current grace period.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
@@ -230,7 +233,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-/// A write of `/status` changes the status. For most kinds it also changes the metadata that their strategies allow.
+/// A write of `/status` changes the status. For most kinds, it also changes some metadata.
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];

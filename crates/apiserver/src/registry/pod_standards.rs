@@ -1,5 +1,5 @@
-//! Pod Security admission: enforces the standard in the namespace's labels on pods, and warns about violations in pod
-//! templates.
+//! Pod Security admission. The labels of a namespace select a standard. Admission enforces it on pods, and warns about
+//! violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldErrors;
 
-/// When a namespace becomes stricter, at most this many existing pods are checked, for at most this long.
+/// The maximum number of existing pods that are checked when a namespace becomes stricter, and the maximum time for
+/// these checks.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The audit annotations of a pod: the enforced standard, and the violations of the audited standard.
+/// The audit annotations of a pod, for the enforced standard and for the violations of the audited standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// The plugin. It rejects pods that violate the enforced standard, and invalid labels.
+/// The admission plugin. It rejects pods that violate the enforced standard, and invalid labels of namespaces.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
-/// The object that the standards apply to.
+/// The object to which the standards apply.
 enum StandardsTarget<'a> {
     Namespace,
     Pod,
@@ -73,7 +74,7 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Returns the object that the standards apply to, if the request writes one.
+/// Returns the object to which the standards apply. Returns `None` if the request does not write such an object.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
@@ -92,8 +93,8 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Whether an update of a pod adds a container or changes an image. An update can change nothing else that the
-/// standards check.
+/// Returns whether an update of a pod adds a container or changes an image. An update cannot change other fields that
+/// the standards check.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
@@ -139,8 +140,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Like [`existing_pod_warnings`], for the given pods. Selecting pods takes at most half of the time, however many pods
-/// there are.
+/// Returns the warnings of [`existing_pod_warnings`] for the given pods. Selecting the pods takes at most half of the
+/// time, regardless of the number of pods.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
@@ -178,8 +179,8 @@ fn pod_warnings(
     warnings
 }
 
-/// Selects the pods to check until `timed_out`. The first pod of each controller comes before further pods of that
-/// controller.
+/// Selects the pods to check. Stops when `timed_out` returns true. The result contains the first pod of each controller
+/// before further pods of this controller.
 fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
     let (mut first, mut duplicates) = (Vec::new(), Vec::new());
@@ -257,7 +258,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // Pods of other owners and the first pod of the controller come first.
+        // Pods of other owners, and the first pod of the controller, come first.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

@@ -17,11 +17,11 @@ use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// How often a POST is retried after a conflict.
+/// The maximum number of attempts of a POST after conflicts.
 const POST_TRIES: usize = 64;
 
 impl Registry {
-    /// Performs the action of a POST to `target`. Returns the response object, or `None` if the response is a plain
+    /// Performs the action of a POST to `target`. Returns the response object. Returns `None` if the response is only a
     /// success status.
     pub(crate) fn post(
         &self,
@@ -64,8 +64,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step. `own` is the revision at which an earlier step wrote the target object. The precondition of a
-    /// later delete is moved to that revision.
+    /// Runs one step. `own` is the revision at which an earlier step wrote the target object. A later delete uses this
+    /// revision as its precondition.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -98,7 +98,7 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // Admission has already checked the posted object, so the deletion skips it.
+                // The deletion bypasses admission, because admission has already checked the posted object.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -173,7 +173,7 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields. Other phases of stored objects do not apply to posted ones.
+/// Adds managed fields to a posted object. Other phases of stored objects do not apply to posted objects.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
@@ -191,7 +191,7 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// A handler that changes the pod after `task` has read it, to cause a conflict.
+    /// A handler that changes the pod after `task` has read it. This causes a conflict.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
@@ -221,8 +221,9 @@ mod tests {
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     }
 
-    /// Evicts a pod with `status` under a budget that allows `allowed` disruptions, while the pod's status changes to
-    /// `becomes`. Returns the error code, whether the pod still exists, and the disruptions left.
+    /// Evicts a pod with the status `status`, while another request changes the status to `becomes`. The pod's budget
+    /// allows `allowed` disruptions. Returns the error code, whether the pod still exists, and the number of
+    /// disruptions left.
     fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {
         let registry = Registry::new(ApiServerConfig::default(), None);
         let labels = json!({"a": "b"});
@@ -263,7 +264,7 @@ mod tests {
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // A change that does not count against the budget does not stop the eviction.
+            // A change that is irrelevant for the budget does not stop the eviction.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),

@@ -1,4 +1,4 @@
-//! Writes of the server itself, which skip the rules for clients.
+//! Writes of the server itself, to which the rules for clients do not apply.
 
 use pintle_json::Json;
 
@@ -10,9 +10,9 @@ use crate::request::options::How;
 use crate::store::Expect;
 
 impl Registry {
-    /// Changes the stored object at `target`. Removes it if it is being deleted and nothing blocks its removal. Writes
-    /// nothing if `change` fails or if `dry_run` is set. Returns the revision of the write, or `None` if nothing was
-    /// written.
+    /// Changes the stored object at `target`. Removes the object if it is being deleted and nothing delays its removal.
+    /// Writes nothing if `change` fails or if `dry_run` is set. Returns the revision of the write, or `None` if nothing
+    /// was written.
     pub(crate) fn rewrite(
         &self,
         target: &RequestTarget,

@@ -1,4 +1,4 @@
-//! `/scale`: reads and writes the number of replicas.
+//! The subresource `/scale`, which reads and writes the number of replicas.
 
 use pintle_json::Json;
 
@@ -19,7 +19,7 @@ impl Registry {
         Ok(served(of(target)?.read(&object.typed())?))
     }
 
-    /// Updates the scale of an object. `make` maps the current scale to the new one.
+    /// Updates the scale of an object. `make` computes the new scale from the current scale.
     pub(crate) async fn update_scale(
         &self,
         target: &RequestTarget,
@@ -60,7 +60,7 @@ impl Registry {
         .await
     }
 
-    /// Writes the scale that `make` returns to the object, with its managed fields.
+    /// Writes the scale that `make` returns, and its managed fields, to the object.
     async fn write_scale(
         &self,
         target: &RequestTarget,
@@ -72,7 +72,7 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // `make` has tracked the managed fields already. An apply does not track them again.
+        // `make` has already updated the managed fields. The write is treated as an apply, so the managed fields are not updated again.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })

@@ -1,4 +1,4 @@
-//! Objects between the store and a response.
+//! Objects in the form in which responses contain them.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::object::Ordered;
 use crate::offload;
 use crate::store::{Encoding, Order, Stored};
 
-/// An object in the version of a response. It has no `apiVersion` and `kind`; the encoder adds them.
+/// An object in the version of a response. It has no `apiVersion` and `kind`, because the encoder adds them.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The member order for objects that are trees.
+    /// The order of the members, for objects that are trees.
     order: Order,
     content: ServedContent,
 }
@@ -47,7 +47,8 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// The cost of processing the object: the bytes of a stored object, or [`offload::ALWAYS`] for a tree.
+    /// Returns the cost of processing the object. It is the number of bytes of a stored object, and [`offload::ALWAYS`]
+    /// for a tree.
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) => stored.weight(),
@@ -95,7 +96,8 @@ impl Served {
             },
         }
         if joint > start {
-            // The object's opening bracket becomes the comma after the types. An empty object needs no comma.
+            // The opening bracket of the object is replaced with the comma after `apiVersion` and `kind`. An empty
+            // object needs no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -121,7 +123,7 @@ impl Served {
         }
     }
 
-    /// Returns the object in protobuf. Fails if its kind is not built in.
+    /// Returns the object in protobuf. Returns an error if the kind is not built in.
     pub(crate) fn enveloped(&self) -> Outcome<Enveloped> {
         let schema = Schema::builtin(&self.api_version, &self.kind).ok_or_else(|| {
             Failure::internal(format!(
@@ -163,7 +165,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The outcome of a write.
+/// The result of a write.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

@@ -8,13 +8,14 @@ use pintle_schema::{Scalar, Type};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 
-/// The maximum size of a request to etcd, and the maximum message that its client sends.
+/// The maximum size of a request to etcd, and the maximum size of a message that etcd's client sends, in bytes.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// The approximate size of a write request without the object and the key. The request contains the key three times.
+/// The approximate size of a write request to etcd without the object and the key, in bytes. The request contains the
+/// key three times.
 const FRAME: usize = 96;
 
-/// Fails if an object is too large for etcd, with the errors of a real server.
+/// Returns the error of a real server if an object is too large for etcd.
 pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     let size = FRAME + 3 * key.len() + stored(kind, object);
     if size <= LARGEST_STORED {
@@ -36,7 +37,7 @@ fn stored(kind: &Kind, object: &Json) -> usize {
     }
 }
 
-/// Returns the length as JSON.
+/// Returns the length of the object's JSON in bytes.
 fn json(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
@@ -50,12 +51,12 @@ fn json(value: &Json) -> usize {
         }
     }
     let mut length = Length(0);
-    // Counting bytes cannot fail.
+    // The writer only counts bytes, so it cannot fail.
     let _ = pintle_json::to_writer(&mut length, value);
     length.0
 }
 
-/// Returns the length as protobuf, without the field tag and the length prefix.
+/// Returns the length of a value's protobuf in bytes, without the field tag and the length prefix.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,
@@ -93,7 +94,7 @@ fn item_of(of: &Type) -> &Type {
     }
 }
 
-/// Returns the length of a field with its tag and its length prefix.
+/// Returns the length of a field, including its tag and its length prefix.
 fn framed(content: usize) -> usize {
     1 + varint(content) + content
 }
@@ -113,7 +114,8 @@ mod tests {
     fn size_of_built_in_kinds_is_their_protobuf_length() {
         let kinds = Kinds::builtin();
         for (plural, object, size) in [
-            // Fields 1 (metadata with field 1) and 2 (an entry of a key and a value).
+            // The message has two fields. Field 1 is the metadata, which contains another field 1. Field 2 is a map
+            // entry with a key and a value.
             ("configmaps", json!({"metadata": {"name": "abc"}, "data": {"k": "vw"}}), 2 + 5 + 2 + 3 + 4),
             ("secrets", json!({"data": {"k": "AAAA"}}), 2 + 3 + 5),
             ("pods", json!({"spec": {"containers": [{"name": "a"}, {"name": "bc"}]}}), 2 + (2 + 3) + (2 + 4)),

@@ -1,4 +1,4 @@
-//! The forms of a response: the objects, their metadata only, or a table.
+//! The forms of a response. A response contains the objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -19,21 +19,21 @@ use crate::store::{Encoding, SAME};
 /// The form of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The objects themselves.
+    /// The objects are served unchanged.
     None,
-    /// `PartialObjectMetadata`, or a list of it.
+    /// A `PartialObjectMetadata`, or a list of such objects.
     Metadata { api_version: String },
-    /// A `Table`.
+    /// A `Table` of the objects.
     Table { api_version: String, include: Include },
 }
 
-/// The `object` of a table row, from `includeObject`.
+/// The `object` of a table row, as selected by `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// An invalid value. The error is reported when the table is encoded, which for a write is after the commit.
+    /// The value of `includeObject` is invalid. The error is reported when the table is encoded. For a write, this is after the commit.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl Transform {
         Ok(Self::Table { api_version, include })
     }
 
-    /// Fails if `includeObject` is invalid.
+    /// Returns an error if `includeObject` is invalid.
     pub(crate) fn check(&self, include: &str) -> Outcome<()> {
         match self {
             Self::Table { include: Include::Unknown, .. } => Err(Failure::bad_request(format!(
@@ -82,7 +82,7 @@ impl Transform {
         }
     }
 
-    /// Returns an object in this form, in protobuf. Fails for a table.
+    /// Returns an object in this form, in protobuf. Returns an error for a table.
     pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
             Self::None => object.enveloped(),
@@ -110,7 +110,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object as an item of a list. Items of most kinds have no version and kind.
+    /// Appends an object as an item of a list. For most kinds, the items have no version and kind.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -119,8 +119,8 @@ impl Transform {
         }
     }
 
-    /// Whether an empty list in this form has `null` for its items. This applies to metadata, and to tables of kinds
-    /// without their own columns.
+    /// Returns whether an empty list in this form has `null` instead of an empty list of items. This is the case for metadata, and for
+    /// tables of kinds without declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,
@@ -170,7 +170,7 @@ fn definitions(kind: &Kind) -> Json {
     columns.iter().map(column).collect()
 }
 
-/// Returns the cells of an object's table row. Ages have a resolution of one second, so cells are cached by the second.
+/// Returns the cells of an object's table row. Ages have a resolution of one second, so the cells are cached for each second.
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     let form = match kind.strategy.form() {
         Form::Checked(form) => form,

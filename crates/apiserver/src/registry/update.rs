@@ -1,5 +1,5 @@
-//! Updates (PUT, PATCH and apply). Each reads the stored object, computes a new one, and commits it unless an input has
-//! changed.
+//! Updates with PUT, PATCH and apply. An update reads the stored object, computes the new object, and commits it unless
+//! an input has changed.
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ use crate::request::options::How;
 use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldError, FieldErrors};
 
-/// How often the server retries its own writes after conflicts. Its controllers are notified of the other write and try
-/// again.
+/// The maximum number of attempts of the server's own writes. After that, the server's controllers try again when they
+/// observe the conflicting write.
 const TRIES: usize = 64;
 
-/// Computes the new object from the stored one, which has its `apiVersion` and `kind`.
+/// A function that computes the new object from the stored object. It gets the stored object with `apiVersion` and
+/// `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
 /// The source of the new object.
@@ -32,12 +33,12 @@ pub(crate) enum UpdateSource<'a> {
     Put(&'a Json),
     /// The result of a patch.
     Patch(Make<'a>),
-    /// The result of an apply. It creates an absent object.
+    /// The result of an apply. If the object is absent, an apply creates it.
     Apply(Make<'a>),
 }
 
 impl Registry {
-    /// Updates the object at `target`. After a conflict it computes the update again, until it succeeds or the request
+    /// Updates the object at `target`. After a conflict, computes the update again until it succeeds or the request
     /// times out, as kube-apiserver does. Yields to other tasks between two attempts.
     ///
     /// # Cancel safety
@@ -53,7 +54,7 @@ impl Registry {
         loop {
             match self.try_update(target, source, by)? {
                 Ok(written) => return Ok(written),
-                // A retry cannot succeed while another object holds the claim, such as an address.
+                // A retry cannot succeed while another object has the claim, such as an address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
                 }
@@ -64,7 +65,8 @@ impl Registry {
         }
     }
 
-    /// Like [`guaranteed_update`](Self::guaranteed_update), without awaiting, and with a limited number of attempts.
+    /// Updates an object as [`guaranteed_update`](Self::guaranteed_update) does, but without awaiting and with a
+    /// limited number of attempts.
     pub(crate) fn update(
         &self,
         target: &RequestTarget,
@@ -79,7 +81,7 @@ impl Registry {
         Err(Failure::modified(&target.kind.resource(), &target.name))
     }
 
-    /// Tries once. Returns [`Refused`] after a conflict; the caller may retry.
+    /// Tries once to update the object. Returns [`Refused`] after a conflict, and the caller may retry.
     fn try_update(
         &self,
         target: &RequestTarget,
@@ -119,8 +121,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Handles an update of an absent object. A PUT creates it if the kind allows that, also through a subresource. An
-    /// apply creates it, too.
+    /// Handles an update of an absent object. A PUT creates the object if the kind allows this, even through a
+    /// subresource. An apply also creates the object.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -153,7 +155,7 @@ impl Registry {
         }
     }
 
-    /// Fails if the new object has a uid or resourceVersion that differs from the old one.
+    /// Returns an error if the uid or the resourceVersion of the new object differs from the old object.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
@@ -204,7 +206,7 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // Another request has removed the object, as this request wanted.
+                // This request would have removed the object, but another request has already removed it.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -219,7 +221,8 @@ impl Registry {
     }
 }
 
-/// Restores the part that a write cannot change. The conversion through another version may have changed it.
+/// Restores the fields that a write cannot change, because the conversion through another version may have changed
+/// them.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
     restore_member(new, old, kept);
@@ -236,7 +239,8 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    /// Patches an object that another request changes during the first `conflicts` attempts. Counts the attempts.
+    /// Patches an object that another request changes during the first `conflicts` attempts. Returns the number of
+    /// attempts.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();

@@ -1,4 +1,4 @@
-//! Tests of writes that conflict with another request between their read and their commit.
+//! Tests of writes whose object is changed by another request between the read and the commit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Plugin for ConcurrentRequest {
     }
 }
 
-/// Creates a server that runs `act` during each of the next `times` writes.
+/// Creates a registry that runs `act` during each of the next `times` writes.
 fn server(act: fn(&Registry, &RequestTarget), times: usize) -> Registry {
     let mut registry = Registry::new(ApiServerConfig::default(), None);
     let namespace = json!({"metadata": {"name": "default"}});
@@ -76,7 +76,7 @@ fn remove(registry: &Registry, target: &RequestTarget) {
     registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
-/// Writes like a request.
+/// Writes an object as a request does.
 fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
     registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))
@@ -131,7 +131,7 @@ fn apply_of_status_is_retried_after_a_conflict() {
 #[test]
 fn put_updates_a_concurrently_created_object() {
     let registry = server(put_first, 1);
-    // An update of Endpoints needs no resourceVersion; an update of a Lease does.
+    // An update of Endpoints needs no resourceVersion, and an update of a Lease needs one.
     let endpoints = target(&registry, "", "endpoints", "a");
     let body = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a", "labels": {"mine": "yes"}}});
     let written = write(&registry, &endpoints, &UpdateSource::Put(&body)).expect("no conflict");
@@ -177,8 +177,8 @@ fn removing_a_finalizer_succeeds_if_the_object_is_gone() {
         new["metadata"].unset("finalizers");
         Ok(new)
     };
-    let written =
-        write(&registry, &target, &UpdateSource::Patch(&make)).expect("the object is gone, as the request wanted");
+    let written = write(&registry, &target, &UpdateSource::Patch(&make))
+        .expect("the update succeeds although the object is gone");
     assert_eq!(written.object.typed()["metadata"]["name"], "a");
 }
 

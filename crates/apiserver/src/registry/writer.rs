@@ -1,4 +1,4 @@
-//! The author of a write, with the field manager for `managedFields`.
+//! The author of a write, and the field manager for `managedFields`.
 
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
@@ -16,22 +16,23 @@ pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 /// The maximum length in bytes of a field manager that comes from a user agent.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write: the requester, the field manager and the options.
+/// The author of a write. It consists of the requester, the field manager and the options.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,
     name: String,
     now: String,
-    /// The versions in which a custom resource is served; empty for built-in kinds.
+    /// The versions in which a custom resource is served. Empty for built-in kinds.
     served: Vec<String>,
     requester: Requester,
-    /// Whether a write of an absent object may create it.
+    /// Whether the requester may create an absent object.
     may_create: Outcome<()>,
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager is that in the options, or else the user agent up to the first slash. The
-    /// requester is the server itself until [`with_requester`](Self::with_requester) sets another one.
+    /// Creates a writer. The field manager comes from the options. If the options have none, it is the user agent up to
+    /// the first slash. The requester is the server itself unless [`with_requester`](Self::with_requester) sets another
+    /// requester.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -40,7 +41,7 @@ impl<'a> Writer<'a> {
         Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
     }
 
-    /// Sets the requester.
+    /// Sets the requester of the write.
     pub(crate) fn with_requester(mut self, requester: Requester) -> Self {
         self.requester = requester;
         self
@@ -56,7 +57,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Fails if a write of an absent object may not create it.
+    /// Returns an error if the requester may not create an absent object.
     pub(crate) fn check_may_create(&self) -> Outcome<()> {
         self.may_create.clone()
     }
@@ -67,13 +68,13 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Records the fields that a write other than an apply sets. Both objects are as the client requested them: with
-    /// defaults, before the rules of the kind change them.
+    /// Records the fields that a write other than an apply sets. Both objects must have the state that the client
+    /// requested, including defaults but before the rules of the kind change them.
     pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
-    /// Applies an object to the live one with server-side apply.
+    /// Applies an object to the live object with server-side apply.
     pub(crate) fn apply(
         &self,
         kind: &Kind,

@@ -1,6 +1,6 @@
 //! Parsing of `Accept` headers.
 
-/// A media type that the server can write.
+/// A media type in which the server can respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
@@ -17,7 +17,7 @@ impl Media {
         }
     }
 
-    /// Returns the content type of a watch stream. There are no YAML streams.
+    /// Returns the content type of a watch stream. There are no watch streams in YAML.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -37,7 +37,7 @@ pub(crate) struct Clause {
     quality: f64,
 }
 
-/// The requested transform, from the parameters `as`, `g` and `v`.
+/// The transform that the parameters `as`, `g` and `v` request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestedTransform {
     pub(crate) name: String,
@@ -57,7 +57,7 @@ impl Clause {
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Whether the response should be indented.
+    /// Returns whether the clause asks for an indented response.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }
@@ -77,8 +77,9 @@ impl Clause {
     }
 }
 
-/// Returns the clauses of an `Accept` header, best first: by quality, then exact types before wildcards, then in the
-/// order of the header. A missing or empty header accepts everything.
+/// Returns the clauses of an `Accept` header. The best clause is first. Clauses are sorted by quality. Exact types
+/// precede wildcards of the same quality. All other clauses stay in the order of the header. A missing or empty header
+/// accepts everything.
 pub(crate) fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];
@@ -91,7 +92,7 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // In kube-apiserver only custom resources accept a lone `*`.
+        // In kube-apiserver, only requests for custom resources accept a single `*`.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };

@@ -1,4 +1,4 @@
-//! Request options, parsed from queries and bodies, and validated.
+//! Request options. They are parsed from queries and bodies, and validated.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -14,7 +14,7 @@ pub(crate) struct WriteOptions {
     /// The field manager. If empty, it is derived from the user agent.
     pub(crate) field_manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// Whether an apply takes over fields of other managers.
+    /// Whether an apply takes over fields that other managers own.
     pub(crate) force: bool,
 }
 
@@ -72,13 +72,13 @@ pub(crate) struct ListOptions {
     pub(crate) field_selector: String,
     pub(crate) resource_version: String,
     pub(crate) version_match: Option<ResourceVersionMatch>,
-    /// `None` means no limit.
+    /// The maximum number of objects. `None` means no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) continue_token: String,
     pub(crate) watch: bool,
     pub(crate) allow_bookmarks: bool,
     pub(crate) send_initial_events: Option<bool>,
-    /// The timeout in seconds. It can be negative.
+    /// The timeout in seconds, which can be negative.
     pub(crate) timeout: Option<i64>,
     match_text: Option<String>,
 }
@@ -108,7 +108,7 @@ impl ListOptions {
         })
     }
 
-    /// Fails if the combination of options is invalid.
+    /// Returns an error if the combination of options is invalid.
     pub(crate) fn check(&self) -> Outcome<()> {
         let errors = match self.watch {
             true => self.watch_errors(),
@@ -120,7 +120,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // Without a start version, a watch begins with the current state, as if it had requested initial events.
+        // A watch without a start version begins with the current state. The rules for watches with initial events
+        // apply to it.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -209,7 +210,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a delete, which replaces the query.
+    /// Parses the body of a delete. If there is a body, the query is ignored.
     pub(crate) fn from_body(body: &Json) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {

@@ -1,44 +1,44 @@
-//! Parsing of request paths.
+//! Parses request paths.
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. It need not exist.
+/// The target of a path. The target need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// `/api/v1/…` or `/apis/group/version/…`.
+    /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
-    /// Any other path, as decoded segments.
+    /// Any other path. The segments are decoded.
     Other(Vec<String>),
-    /// `/api/v1/watch` or `/api/v1/proxy` without further segments.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`, without further segments.
     Undeterminable,
 }
 
-/// `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
+/// A path of the form `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Empty for cluster scope and for requests across namespaces. The path of a namespace has that namespace's name
-    /// here, as authorizers expect.
+    /// The namespace. Empty for cluster scope and for requests across namespaces. For the path of a namespace object,
+    /// it is the name of this namespace, as authorizers expect.
     pub(crate) namespace: String,
-    /// The plural name.
+    /// The plural name of the resource.
     pub(crate) resource: String,
-    /// Empty for the collection.
+    /// The name of the object. Empty for a collection.
     pub(crate) name: String,
     pub(crate) subresource: String,
     /// The segments after the subresource.
     pub(crate) rest: Vec<String>,
-    /// Whether the path names a namespace before the resource.
+    /// Whether the path contains a namespace before the resource.
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. `rest` then has the segments after
-    /// the name.
+    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. In this case, `rest` has the
+    /// segments after the name.
     pub(crate) old_proxy: bool,
 }
 
 impl Target {
-    /// Parses a path. It is decoded before it is split, so `%2F` is a separator, too.
+    /// Parses a path. The path is decoded before it is split, so `%2F` is also a separator.
     pub(crate) fn parse(path: &str) -> Self {
         let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
@@ -54,7 +54,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses the segments from the version on. There are at least two.
+    /// Parses the segments that start with the version. There must be at least two segments.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];
@@ -79,7 +79,7 @@ impl ResourcePath {
         Some(path)
     }
 
-    /// Returns the resource as in messages and RBAC rules: `pods/status`.
+    /// Returns the resource in the form that messages and RBAC rules use, such as `pods/status`.
     pub(crate) fn full_resource(&self) -> String {
         match self.subresource.is_empty() {
             true => self.resource.clone(),

@@ -22,12 +22,12 @@ impl Query {
         )
     }
 
-    /// Returns the first value of a parameter and ignores later ones.
+    /// Returns the first value of a parameter and ignores later values.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Returns the first value, or an empty text.
+    /// Returns the first value of a parameter. Returns an empty text if the parameter is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }
@@ -37,7 +37,8 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. `0` and `false` in any case are false. All other values are true, even an empty one.
+    /// Parses a boolean. The values `0` and `false`, in any letter case, are false. All other values are true,
+    /// including an empty value.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
@@ -49,12 +50,12 @@ impl Query {
     }
 }
 
-/// Parses a boolean as in queries.
+/// Parses a boolean with the rules of queries.
 pub(crate) fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }
 
-/// Parses an integer like Go's `strconv.ParseInt`, with Go's error messages.
+/// Parses an integer as Go's `strconv.ParseInt` does. Errors have Go's messages.
 pub(crate) fn parse_int(text: &str) -> Result<i64, Failure> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let why = match text.parse() {
@@ -74,7 +75,7 @@ fn decode(text: &str) -> Option<String> {
     Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// Whether the text has a `%` without two hexadecimal digits after it.
+/// Returns whether the text has a `%` that is not followed by two hexadecimal digits.
 pub(crate) fn has_broken_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);

@@ -1,4 +1,4 @@
-//! The user of a request, with its deadline, warnings and audit annotations.
+//! The user of a request, together with the request's deadline, warnings and audit annotations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::user::User;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. The response contains far fewer.
+/// The maximum number of stored warnings. The response contains far fewer warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The user of a request. Clones share the warnings and annotations, which are kept even if the request fails.
+/// The user of a request. Clones share the warnings and annotations. These are kept even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     pub(crate) user: User,
@@ -32,13 +32,13 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Whether the deadline has passed, so that the client has received a timeout.
+    /// Returns whether the deadline has passed. In this case, the client has received a timeout.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Fails after the deadline. A timed-out request then writes nothing, so a retry rarely conflicts with the first
-    /// attempt.
+    /// Returns an error if the deadline has passed. This prevents writes of a timed-out request, so a retry rarely
+    /// conflicts with the first attempt.
     pub(crate) fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
-//! Subresources.
+//! The subresources that the server knows.
 
-/// The subresource that a request names, or `None` for the object itself.
+/// The subresource that a request names. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subresource {
     #[default]
@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// Parses the name of a subresource in a path. An empty name is the object itself.
+    /// Parses the name of a subresource in a path. An empty name means the object itself.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);
@@ -47,7 +47,7 @@ impl Subresource {
         Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// Whether responses are streams without a fixed end.
+    /// Returns whether responses are streams without a fixed end.
     pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }

@@ -1,9 +1,9 @@
-//! Upgrade requests.
+//! Detects upgrade requests.
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
-/// Whether the headers request an upgrade to WebSocket.
+/// Returns whether the headers request an upgrade to WebSocket.
 pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     let is_websocket = |upgrade: &HeaderValue| upgrade.as_bytes().eq_ignore_ascii_case(b"websocket");
     headers.get(UPGRADE).is_some_and(is_websocket) && headers.get_all(CONNECTION).iter().any(names_upgrade)

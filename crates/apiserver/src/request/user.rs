@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
-/// The group whose members may do everything.
+/// The group of administrators, whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -22,13 +22,13 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user of all requests if there is no token file.
+    /// Returns the user of all requests if there is no token file.
     pub(crate) fn admin() -> Self {
         static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
         ADMIN.clone()
     }
 
-    /// The user of the server's own requests.
+    /// Returns the user of the server's own requests.
     pub(crate) fn server() -> Self {
         static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
         SERVER.clone()
@@ -38,7 +38,7 @@ impl User {
         Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.with_implied_group()
     }
 
-    /// A controller of kube-controller-manager.
+    /// Returns the user of a controller in kube-controller-manager.
     pub(crate) fn controller(name: &str) -> Self {
         ServiceAccountName::new("kube-system", name).user("").with_implied_group()
     }
@@ -61,7 +61,7 @@ impl User {
     }
 }
 
-/// The groups of a user, in their original order. A user can have very many groups, so lookups use a set.
+/// The groups of a user, in their original order. Lookups use a set, because a user can have very many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<GroupSet>);
 
@@ -120,19 +120,19 @@ impl<'a> ServiceAccountName<'a> {
         Self { namespace, name }
     }
 
-    /// Returns the service account of a user, if the user is one.
+    /// Returns the service account of a user. Returns `None` if the user is not a service account.
     pub(crate) fn of(user: &'a User) -> Option<Self> {
         let (namespace, name) = user.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
         let valid = |rule, name| name_errors(rule, name, false).is_empty();
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// Returns the group of all service accounts, and the group of those in this namespace.
+    /// Returns two groups: the group of all service accounts, and the group of the service accounts in this namespace.
     pub(crate) fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }
 
-    /// Returns the user of the account.
+    /// Returns the user that represents the service account in requests.
     pub(crate) fn user(self, uid: &str) -> User {
         let Self { namespace, name } = self;
         User {

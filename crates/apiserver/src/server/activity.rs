@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. The limits match kube-apiserver's. Where kube-apiserver would wait
-//! forever, a limit of another phase applies.
+//! Closes connections whose clients are too slow. The time limits match kube-apiserver. If kube-apiserver would wait forever in a phase,
+//! the limit of another phase applies.
 
 use std::io;
 use std::pin::Pin;
@@ -17,20 +17,20 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The time limit for a request head, from its first byte. The first head of a connection is timed from the accept.
+/// The time limit for a request head, measured from its first byte. For the first head of a connection, it is measured from the accept.
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection without a request.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long after its deadline a response may still be sent. The response that reports the timeout needs this time.
+/// The time after its deadline in which a response may still be sent. The response that reports the timeout needs this time.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The activity of one connection. It determines when to close the connection.
+/// The activity of one connection. It determines the time at which the connection is closed.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
     /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
     earlier_deadline: Notify,
-    /// The budget for bytes that arrive while no request is open.
+    /// The memory of received bytes that do not belong to an open request.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -42,19 +42,20 @@ struct ConnectionState {
     open: usize,
     /// The deadline of the current response.
     answer_by: Option<Instant>,
-    /// When the last response was complete. `None` before the first request.
+    /// The time at which the last response was complete. `None` before the first request.
     idle_since: Option<Instant>,
-    /// When the first byte of the next request head arrived.
+    /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// When the unfinished HTTP/2 header block began, if there is one. Other requests may be open at the same time.
+    /// The time at which the unfinished HTTP/2 header block began. `None` if there is no such block. Other requests may be open at the same
+    /// time.
     block: Option<Instant>,
     connected: Instant,
-    /// When [`Activity::overdue`] wakes next. A request that postpones the deadline wakes no task.
+    /// The time at which [`Activity::overdue`] wakes next. If a request only postpones the deadline, no task is woken.
     next_check: Option<Instant>,
 }
 
 impl ConnectionState {
-    /// Returns when to close the connection, unless the client makes progress.
+    /// Returns the time at which to close the connection, unless the client makes progress.
     fn deadline(&self) -> Option<Instant> {
         let block = self.block.map(|started| started + HEAD);
         self.deadline_without_block().into_iter().chain(block).min()
@@ -66,10 +67,10 @@ impl ConnectionState {
         self.next_check
     }
 
-    /// Returns the deadline that applies without an unfinished header block.
+    /// Returns the deadline, without considering an unfinished header block.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // One HTTP/2 stream that its client does not read must not end the other streams.
+            // HTTP/2 connections have no such deadline, because one stream that the client does not read must not end the other streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -101,7 +102,7 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open for as long as the returned guard lives. The guard also accounts for the memory of the request's head.
+    /// Marks a request as open until the returned guard is dropped. The guard also accounts for the memory of the request's head.
     pub(super) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
@@ -115,7 +116,7 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Suspends the time limits for request heads while the returned guard lives. Used after an upgrade to WebSocket.
+    /// Suspends the time limits for request heads until the returned guard is dropped. Used after an upgrade to WebSocket.
     pub(super) fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
@@ -140,7 +141,7 @@ impl Activity {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// Records that an HTTP/2 header block has begun, or that the last one has ended.
+    /// Records that an HTTP/2 header block has begun, or that the last block has ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }
@@ -182,7 +183,7 @@ impl Activity {
     }
 }
 
-/// A request whose response is not complete.
+/// A guard for a request whose response is not complete.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     activity: Arc<Activity>,
@@ -201,8 +202,8 @@ impl Drop for OpenRequest {
 
 /// A response body that keeps its request open until the body is dropped.
 ///
-/// HTTP/2 bodies are sent in pieces. The task of a stream has no control over data that it gave to hyper, even if the client never reads.
-/// With pieces, hyper buffers at most one piece of an unread stream.
+/// HTTP/2 bodies are passed to hyper in chunks of limited size. The task of a stream cannot take back data that it has passed to hyper,
+/// even if the client never reads. With chunks, hyper buffers at most one chunk of an unread stream.
 #[derive(Debug)]
 pub(super) struct TrackedBody {
     body: crate::http::ResponseBody,
@@ -219,7 +220,7 @@ impl TrackedBody {
         Self { body, piece, rest: Bytes::new(), _open: open }
     }
 
-    /// Takes the next piece of the current frame.
+    /// Removes and returns the next chunk of the current frame.
     fn next_piece(&mut self) -> Frame<Bytes> {
         Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
     }
@@ -249,7 +250,7 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // hyper asks only before the body begins, for its full size.
+        // hyper asks for the full size, and only before the body begins.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }

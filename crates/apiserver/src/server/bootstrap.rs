@@ -1,10 +1,10 @@
-//! Creates the objects that every cluster has before a controller runs: namespaces, RBAC roles and bindings, flow schemas, priority
-//! classes, the local API services, the ServiceCIDR, and the server's own Lease.
+//! Creates the objects that every cluster has before a controller runs. These are namespaces, RBAC roles and bindings, flow schemas,
+//! priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start, one per line, in the order of
-//! their creation. The objects are in stored form except for UIDs and times, so they are put into the store directly. Creating them one
-//! by one through the API would take most of the start time. Objects that depend on the server are created here. The config map for the
-//! tracking of legacy tokens is left out, so that tests see only their own config maps.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line is one object, and the
+//! lines are in the order of creation. The objects are in stored form except for UIDs and times, so they are written directly to the store.
+//! Creating them one by one through the API would take most of the start time. Objects that depend on the server are created by code in
+//! this module. The ConfigMap for the tracking of legacy tokens is omitted, so that tests see only their own ConfigMaps.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::Expect;
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
 
-/// Creates the initial objects of a server that listens on `address`, then compacts the store.
+/// Creates the initial objects of a server that listens on `address`, and then compacts the store.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
@@ -37,7 +37,7 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     registry.db.compact(registry.db.revision());
 }
 
-/// Returns the objects that depend on this server.
+/// Returns the initial objects that depend on this server, such as its Lease.
 fn of_server(registry: &Registry) -> Vec<Json> {
     let now = registry.clock.now_text();
     let identity = registry.with_random(|random| (0..26).map(|_| random.lowercase()).collect::<String>());
@@ -73,7 +73,7 @@ fn of_server(registry: &Registry) -> Vec<Json> {
     ]
 }
 
-/// Creates an object and writes its status, if it has one.
+/// Creates an object. If the object has a status, also writes the status.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Removes UID, times, revision, types and managed fields. Managed fields depend on the request.
+    /// Removes UID, times, revision, types and managed fields. Managed fields are removed because they depend on the request.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

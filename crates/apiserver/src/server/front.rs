@@ -1,4 +1,4 @@
-//! Dispatches requests to the server or to the upstream cluster, independent of the transport.
+//! Dispatches requests to the server or to the upstream cluster. It is independent of the transport.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::http::{Deadline, Incoming, ResponseBody, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server, and the upstream cluster if the server overlays one.
+/// The server, and the upstream cluster if the server belongs to a plan.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,
@@ -16,7 +16,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Answers a request, as [`respond`](crate::http::respond) does.
+    /// Serves a request, as [`respond`](crate::http::respond) does.
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

@@ -8,25 +8,25 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// Clients must not send it. hyper rejects it only after its header block has ended.
+/// A frame type that clients must not send. hyper rejects such a frame only after its header block has ended.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The most memory that one block is assumed to take: the largest allowed number of shortest headers.
+/// The maximum estimate for the memory of one block, in bytes. It corresponds to the largest allowed number of headers of minimum length.
 const LARGEST_BLOCK: usize = 2 << 20;
 
-/// Parses the frames of a connection.
+/// A parser for the frames of a connection.
 #[derive(Debug)]
 pub(super) enum HeaderBlocks {
-    /// The number of bytes of the preface that have arrived.
+    /// The preface is incomplete. The number counts the bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
     Http2(Frames),
 }
 
-/// The parser state for HTTP/2 frames, as far as header blocks need it.
+/// The parser state for HTTP/2 frames. It contains only what header blocks need.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; FRAME_HEAD],
@@ -34,14 +34,15 @@ pub(super) struct Frames {
     head_length: usize,
     /// The number of payload bytes that are still missing.
     left: usize,
-    /// The number of blocks that have begun.
+    /// The number of header blocks that have begun.
     begun: u64,
-    /// The size of the complete frames of the latest block, if that block has not ended.
+    /// The size of the complete frames of the latest header block, in bytes. `None` if this block has ended.
     open: Option<usize>,
-    /// The highest stream ID. A later block on an earlier stream consists of trailers.
+    /// The highest stream ID so far. A block on a stream that is not newer consists of trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers that arrived since the connection was last idle. The handler may never read them.
+    /// The memory of trailers that arrived since the connection was last idle, in bytes. It is counted because the handler may never read
+    /// trailers.
     trailers: usize,
 }
 
@@ -122,17 +123,18 @@ impl Frames {
         u32::from_be_bytes([0, a, b, c]) as usize
     }
 
-    /// Returns the number of the unfinished block, if there is one.
+    /// Returns the sequence number of the unfinished block. Returns `None` if there is no such block.
     pub(super) fn open(&self) -> Option<u64> {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of blocks that are not visible as a request. A partial frame of at most 16 KiB is not included.
+    /// Returns the estimated memory of header blocks that hyper does not report as a request. A partial frame, which has at most 16 KiB, is
+    /// not included.
     pub(super) fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers. Call it when no request is open.
+    /// Resets the memory of trailers. Called when no request is open.
     pub(super) fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
@@ -143,7 +145,7 @@ fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Checks that the parser's result does not depend on how the bytes are split.
+/// Checks that the result of the parser does not depend on how the bytes are split. This is the fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
@@ -195,7 +197,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // Trailers stay in memory with their stream.
+            // Trailers stay in memory as long as their stream.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

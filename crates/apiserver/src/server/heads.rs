@@ -5,18 +5,18 @@ use std::sync::Arc;
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Heads up to this size need no permit. 16,384 connections with such heads take 256 MiB.
+/// The maximum size of a head that needs no permit, in bytes. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// The total for the larger heads, in bytes. Each has at most 1 MiB.
+/// The total size of all larger heads, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
-/// The approximate overhead of one header in addition to its name and value.
+/// The approximate memory of one header in addition to its name and value, in bytes.
 pub(super) const HEADER: usize = 64;
 
 /// The budget that all connections share.
 #[derive(Clone, Debug)]
 pub(super) struct Heads(Arc<Semaphore>);
 
-/// The memory of one request head, complete or not. Dropping it returns its permits.
+/// The memory of one request head, which may be incomplete. Dropping it returns its permits.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     heads: Heads,
@@ -24,7 +24,7 @@ pub(super) struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The budget is exhausted. The request or connection is rejected.
+/// The error for an exhausted budget. The request or the connection is rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub(super) struct HeadBudgetExceeded;
@@ -34,7 +34,7 @@ impl Heads {
         Self(Arc::new(Semaphore::new(LARGE)))
     }
 
-    /// Returns a head of size 0.
+    /// Returns a request head with the size 0.
     pub(super) fn begin(&self) -> RequestHead {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
@@ -59,7 +59,7 @@ impl RequestHead {
         self.grow(bytes - self.bytes)
     }
 
-    /// Adds to the size of the head.
+    /// Adds `bytes` to the size of the head.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let before = self.bytes.saturating_sub(SMALL_HEAD);
         self.bytes += bytes;

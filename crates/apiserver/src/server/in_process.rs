@@ -1,4 +1,4 @@
-//! The server without sockets: a request is a function call.
+//! Access to the server without sockets. A request is a function call.
 
 use std::error::Error;
 use std::fmt;
@@ -19,21 +19,24 @@ use tower_service::Service;
 use super::front::Front;
 use super::thread::{OwnRuntime, server_ended};
 
-/// Calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
+/// A service that calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
 /// It is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it, too. All
 /// clones reach the same server.
 ///
-/// A request is handled as if it came over a connection: the same checks, faults and deadlines apply. Only the path and the query of the
-/// URI count. The caller is an administrator, unless the request has an `Authorization` header.
+/// The server handles a request as if it came over a connection, with the same checks, faults and deadlines. It uses only the path and the
+/// query of the URI. The caller is an administrator, unless the request has an `Authorization` header.
 ///
-/// Features of connections are missing: WebSockets, TLS, the limit of concurrent requests per connection, and the closing of connections
-/// whose client does not read.
+/// A call has no connection. Therefore, these features are absent:
+///
+/// - WebSockets and TLS
+/// - the limit of concurrent requests per connection
+/// - the time limit for clients that do not read
 ///
 /// # Cancel safety
 ///
-/// Dropping the call leaves each write either complete or not started.
+/// Dropping the future leaves each write either complete or not started.
 ///
 /// # Examples
 ///
@@ -89,12 +92,12 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The server has ended: [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) before the call,
-    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) during the call.
+    /// The error if the server has ended. It is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server ended before the
+    /// call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it ended during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    /// Always ready.
+    /// Returns `Ready` at once, because the server can always accept a call.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -113,7 +116,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // The socket of an upgrade is dropped: without a connection there is no upgrade.
+            // The socket of an upgrade is dropped, because an upgrade needs a connection.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,
@@ -132,10 +135,10 @@ where
     }
 }
 
-/// The body of a response of [`InProcess`]. Dropping it ends a watch. It returns an error if a scripted fault cuts it off, or if the
-/// server ends first.
+/// The body of a response of [`InProcess`]. Dropping the body ends a watch. The body returns an error if a scripted fault cuts it off, or
+/// if the server ends before the body.
 pub struct InProcessBody {
-    /// `None` in a response to HEAD.
+    /// The content of the body. `None` in a response to HEAD.
     body: Option<crate::http::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }

@@ -24,32 +24,33 @@ use super::front::Front;
 use super::heads::{HeadBudgetExceeded, Heads};
 use super::streams::{self, Streams};
 
-/// The number of concurrent streams of an HTTP/2 connection, as in kube-apiserver.
+/// The maximum number of concurrent streams of an HTTP/2 connection, as in kube-apiserver.
 const MAX_STREAMS: u32 = 100;
-/// The largest size of the headers of an HTTP/2 request, in bytes, as in kube-apiserver.
+/// The maximum size of all headers of an HTTP/2 request, in bytes. kube-apiserver has the same limit.
 const MAX_HEAD_BYTES: u32 = 1 << 20;
-/// The largest number of headers of an HTTP/1 request. kube-apiserver limits their size instead.
+/// The maximum number of headers of an HTTP/1 request. kube-apiserver limits the size of the headers instead.
 const MAX_HEADERS: usize = 1_000;
-/// The interval of HTTP/2 pings, and the time limit for the answer to a ping.
+/// The interval of HTTP/2 pings, and the time limit for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
-/// TCP keep-alive: the idle time before the first probe, the interval, and the number of probes before the connection is closed.
+/// The parameters of TCP keep-alive: the idle time before the first probe, the interval of probes, and the number of probes before the
+/// connection is closed.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
 /// The time limit for a graceful shutdown of a connection.
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The pause after a failed accept, for example when no file descriptors are left.
+/// The pause after a failed accept. For example, an accept fails if no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the limit of concurrent connections: `wanted`, but at most half of the files that this process may open.
+/// Returns the limit of concurrent connections. It is `wanted`, but at most half of the number of files that this process may open.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     wanted.min(files.unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// Accepts connections until `stop`, at most `limit` at once. Further clients wait in the backlog.
+/// Accepts connections until `stop`. At most `limit` connections are open at the same time, and further clients wait in the backlog.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -61,7 +62,7 @@ pub(super) async fn accept(
     let (permits, heads) = (Arc::new(Semaphore::new(limit)), Heads::new());
     loop {
         let accept = async {
-            // Fails only if the semaphore is closed, which never happens.
+            // Acquiring a permit fails only if the semaphore is closed, which never happens.
             let permit = permits.clone().acquire_owned().await;
             (listener.accept().await, permit)
         };
@@ -92,7 +93,7 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front, h
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    // Keep-alive detects clients that disappeared silently, for example during a watch.
+    // Keep-alive detects clients that disappear without closing the connection, for example during a watch.
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
     if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&probes) {
         tracing::debug!(%error, "cannot set TCP keep-alive");
@@ -117,7 +118,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request);
         async move {
-            // Over budget: HTTP/1 closes the connection, HTTP/2 resets the stream.
+            // The budget for request heads is exhausted. With HTTP/1, this error closes the connection. With HTTP/2, it resets the stream.
             let open = open?;
             if let Some(refusal) = refusal {
                 return Ok(refusal.map(|body| TrackedBody::new(body, open, version)));
@@ -154,7 +155,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = activity.overdue() => {
-            // HTTP/2 sends GOAWAY, so that clients do not see a failure.
+            // With HTTP/2, this sends GOAWAY, so that clients do not get a failure.
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(GRACEFUL_SHUTDOWN, connection).await {
                 Ok(ended) => ended,

@@ -1,4 +1,4 @@
-//! Loads objects from manifests.
+//! Creates the objects of manifests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::request::user::User;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects of a manifest, or of all manifests below a folder.
+/// Creates the objects of a manifest file, or of all manifest files below a folder.
 pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
     let mut files = Vec::new();
     match path.is_dir() {
@@ -41,7 +41,7 @@ pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadE
     Ok(count)
 }
 
-/// Creates the objects of a manifest with one or more documents.
+/// Creates the objects of a manifest text, which can have several documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, document) in schema::yaml_documents(manifest).enumerate() {

@@ -13,14 +13,15 @@ use crate::auth::KeySeed;
 use crate::registry;
 use crate::store::{Db, Key, ResourceKey, Stored};
 
-/// The objects of a server at one moment, from [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot copies no object.
+/// All objects of a server at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot does not copy
+/// objects.
 ///
-/// The text form has a header line with the revision, then one line of JSON for each object. Keep it secret: it contains Secrets, and the
-/// key that signs the tokens of service accounts.
+/// The text form has a header line with the revision, and one line of JSON for each object. Keep this text secret, because it contains
+/// Secrets and the key that signs the tokens of service accounts.
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// `None` if the snapshot was parsed from a text without a key.
+    /// The key that signs tokens. `None` if the snapshot was parsed from a text without a key.
     token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
@@ -64,13 +65,13 @@ impl ServerSnapshot {
         &self.objects
     }
 
-    /// Returns the revision of the last write before the snapshot. A server that replaces the original one must
+    /// Returns the revision of the last write before the snapshot. A server that replaces the original server must
     /// [start](super::ApiServerConfig::first_revision) above this revision.
     pub fn resource_version(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the text form, for a file.
+    /// Returns the text form, which can be saved in a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
         let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();
@@ -84,11 +85,11 @@ impl ServerSnapshot {
         text
     }
 
-    /// Parses the text form, as written by [`to_text`](Self::to_text).
+    /// Parses the text form that [`to_text`](Self::to_text) returns.
     ///
     /// # Errors
     ///
-    /// Returns the number of the first invalid line, from 1.
+    /// Returns the number of the first invalid line. The first line has the number 1.
     pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
@@ -110,10 +111,10 @@ impl ServerSnapshot {
     }
 }
 
-/// The text is not a valid snapshot.
+/// The error for a text that is not a valid snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not a valid line of a snapshot")]
 pub struct InvalidSnapshot {
-    /// The first invalid line, from 1.
+    /// The number of the first invalid line. The first line has the number 1.
     pub line: usize,
 }

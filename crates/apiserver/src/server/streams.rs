@@ -13,23 +13,23 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// The deadline of the response of the current stream.
+    /// The deadline of the current stream's response.
     static DEADLINE: Cell<Option<Instant>>;
 }
 
 /// Runs the streams of one connection.
 ///
-/// The first poll of a request without a body happens on the connection's own task. Most requests complete there, which avoids waking
-/// another thread and lets responses be sent together. A pending request gets its own task. The task ends with the connection, or when the
-/// response is overdue. A stream that is dropped before its end is reset.
+/// The first poll of a request without a body happens on the task of the connection. Most requests complete there. This avoids waking
+/// another thread, and responses can be sent together. A request that is still pending gets a separate task. This task ends with the
+/// connection, or when the response is overdue. A stream that is dropped before its end is reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// Whether the latest request arrived completely.
+    /// Whether the latest request was received completely.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Sets whether the request of the next stream arrived completely.
+    /// Sets whether the request of the next stream was received completely.
     pub(super) fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // The stream sets the deadline. It is polled before this future.
+        // The stream sets the deadline, and it is polled before this future.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -56,7 +56,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The new task polls again and registers its own waker.
+        // The waker of this poll does nothing, because the new task polls again and registers its own waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -65,8 +65,8 @@ where
     }
 }
 
-/// Sets the deadline of the current response, if it belongs to an HTTP/2 stream.
+/// Sets the deadline of the current response if the response belongs to an HTTP/2 stream.
 pub(super) fn answer_by(deadline: Instant) {
-    // For HTTP/1 `Activity` enforces the deadline.
+    // For HTTP/1, there is no such task-local variable, and `Activity` enforces the deadline.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

@@ -1,4 +1,4 @@
-//! Tests of connection tasks, which only the server itself can count.
+//! Tests of connection tasks. They are unit tests because only the server itself can count its tasks.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Runs a server on its own thread with its own runtime.
+//! Runs a server on a separate thread with a separate runtime.
 
 use std::io;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the receiver is gone, the server is dropped and ends.
+        // If the caller is gone, the server is dropped and ends.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -46,7 +46,7 @@ pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -
     started.await.map_err(|_| lost())?
 }
 
-/// The runtime of a server with its own thread.
+/// The runtime of a server that has its own thread.
 #[derive(Clone, Debug)]
 pub(super) struct OwnRuntime {
     pub(super) runtime: Handle,
@@ -54,12 +54,12 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The number of body frames that are buffered between the threads.
+/// The maximum number of body frames that are buffered between the threads.
 const READY: usize = 16;
 
 impl OwnRuntime {
-    /// Answers a request on this runtime, and forwards the frames of the body. Returns `None` if the server ends. Dropping the future, or
-    /// later the body, stops the work.
+    /// Serves a request on this runtime and forwards the frames of the body. Returns `None` if the server ends. Dropping the future, or the
+    /// returned body, stops serving the request.
     pub(super) async fn respond(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut sender, answered) = oneshot::channel();
         let work = async move {
@@ -87,14 +87,14 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // A watch must not stop the clock.
+        // A watch must not stop the clock of the caller's runtime.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
             match receiver.recv().await {
                 Some(Some(part)) => Some((part, Some((receiver, clock_guard)))),
                 Some(None) => None,
-                // The work ended early, so the body is incomplete.
+                // The sender was dropped before the end of the body, so the body is incomplete.
                 None => Some((Err(server_ended()), None)),
             }
         });
@@ -102,8 +102,9 @@ impl OwnRuntime {
     }
 }
 
-/// Stops a paused tokio clock from advancing automatically while the returned sender lives, because another thread works for this one.
-/// tokio does not advance the clock while a blocking task runs. A running clock is not affected.
+/// Stops a paused tokio clock from advancing automatically until the returned sender is dropped. This is needed while another thread works
+/// for the current thread. It works because tokio does not advance the clock while a blocking task runs. A clock that is not paused is not
+/// affected.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

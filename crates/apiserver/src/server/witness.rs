@@ -1,4 +1,4 @@
-//! An admission plugin for tests, and a server whose admission chain ends with it.
+//! An admission plugin for tests, and a server in which it is the last plugin of the admission chain.
 
 mod tests;
 
@@ -24,7 +24,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Records the admission calls for the namespace `n` and its objects, and reacts as the test sets it.
+/// A plugin that records the admission calls for the namespace `n` and the objects in it. The test sets its reaction.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -40,9 +40,9 @@ enum Reaction {
     Nothing,
     /// Changes each new object.
     Change,
-    /// Sets a text of the new object.
+    /// Sets a text field of the new object.
     Set(&'static str, &'static str),
-    /// Rejects the request in this phase, `admit` or `validate`.
+    /// Rejects the request in this phase, which is `admit` or `validate`.
     Refuse(&'static str),
 }
 
@@ -91,7 +91,7 @@ impl Plugin for Witness {
     }
 }
 
-/// For each kind: the field that a record contains, and the value that [`Reaction::Change`] sets.
+/// The field of each kind that a record contains, and the value that [`Reaction::Change`] sets.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
@@ -132,7 +132,7 @@ fn summary(object: Option<&Json>) -> String {
     format!("{}({})", object.text("/kind"), value.unwrap_or_default())
 }
 
-/// Describes an admission request in one line.
+/// Returns a description of an admission request in one line.
 fn describe(request: &AdmissionRequest<'_>) -> String {
     let target = request.target;
     let options = match request.options {

@@ -29,8 +29,8 @@ use crate::store::{
     Stored,
 };
 
-/// The minimum backlog for followers of several resources. With a smaller one they would have to re-list after every
-/// change.
+/// The minimum size of the backlog for followers of several resources, in bytes. With a smaller backlog, they would
+/// have to re-list after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// The new value of an object that is committed with another object, such as a quota.
@@ -42,24 +42,25 @@ pub(crate) struct Charge {
     pub(crate) value: Json,
 }
 
-/// Converts an object of a resource to its stored form. It runs without a lock.
+/// Converts an object of a resource to its stored form. The function runs without a lock.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The shared store. The lock is held for single steps of the engine and never across an await. Reads of the current
-/// state take no lock.
+/// The shared store. The lock is held only for single steps of the engine, and never across an await. Reads of the
+/// current state take no lock.
 #[derive(Debug)]
 pub(crate) struct Db {
     inner: Mutex<Inner>,
-    /// The state after the last step. It is replaced under the lock, before followers are notified of the step.
+    /// The state after the last step. It is replaced while the lock is held, and before followers are notified of the
+    /// step.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
     interner: Arc<Interner>,
-    /// How many changes a follower of one resource may lag behind.
+    /// The maximum number of changes that a follower of one resource may lag behind.
     max_lag: usize,
-    /// How many bytes of changes a follower of several resources may lag behind, about. At least as many as the log
-    /// keeps.
+    /// The approximate maximum size of the changes that a follower of several resources may lag behind, in bytes. It is
+    /// at least the size of the log.
     max_backlog_bytes: usize,
 }
 
@@ -97,12 +98,12 @@ impl Db {
         self.present.load().revision()
     }
 
-    /// Returns the current object with that key.
+    /// Returns the current object with this key.
     pub(crate) fn get(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         self.present.load().get(resource, key).cloned()
     }
 
-    /// Returns the size of the current object in bytes, or 0 if it does not exist.
+    /// Returns the size of the current object in bytes. Returns 0 if the object does not exist.
     pub(crate) fn weight(&self, resource: &str, key: &str) -> usize {
         self.present.load().get(resource, key).map_or(0, |stored| stored.weight())
     }
@@ -117,25 +118,26 @@ impl Db {
         self.present.load_full()
     }
 
-    /// Returns the objects of a resource at `revision`. They stay cached for a while, for the next pages.
+    /// Returns the objects of a resource at `revision`. They stay cached for a while, for the next pages of a list.
     pub(crate) fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
-            // A future revision shows the current state, and the log cannot know it.
+            // A read at a future revision gets the current state, because the log does not contain the revision.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // Many changes may have to be undone, so this runs without the lock.
+        // This runs without the lock, because it may have to undo many changes.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
     }
 
-    /// Caches the objects of a resource at a revision, for the next pages.
+    /// Caches the objects of a resource at a revision, for the next pages of a list.
     pub(crate) fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Runs `question` under the lock, for reads that [`now`](Self::now) cannot answer: about the past or about claims.
+    /// Runs `question` while the lock is held. This is for reads of the past or of claims, which [`now`](Self::now)
+    /// cannot answer.
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -163,8 +165,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Like [`put`](Self::put), for an object that is being deleted. If another object holds one of its claims, it is
-    /// written without claims.
+    /// Writes an object that is being deleted, as [`put`](Self::put) does. If another object has one of its claims, the
+    /// object is written without claims.
     pub(crate) fn put_leaving(
         &self,
         resource: &ResourceKey,
@@ -233,19 +235,20 @@ impl Db {
         Ok(change)
     }
 
-    /// Compacts the log up to that revision.
+    /// Compacts the log up to this revision.
     pub(crate) fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history, as if its storage were new.
+    /// Ends the watches of a resource and drops its history. After that, the resource behaves as if its storage were
+    /// new.
     pub(crate) fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
         inner.followers.remove(resource);
     }
 
-    /// Runs `question` and follows the changes of the resource from that moment on.
+    /// Runs `question`, and follows the changes of the resource that come after the state that `question` reads.
     pub(crate) fn follow<R>(
         &self,
         resource: &ResourceKey,
@@ -266,13 +269,13 @@ impl Db {
         changes
     }
 
-    /// Returns the current revision if all changes up to it have been read from `changes`.
+    /// Returns the current revision if all changes up to this revision have been read from `changes`.
     pub(crate) fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
         let inner = self.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
 
-    /// Returns the current revision if all changes up to it have been read from `feed`.
+    /// Returns the current revision if all changes up to this revision have been read from `feed`.
     pub(crate) fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
         let inner = self.lock();
         feed.is_read(&inner).then(|| inner.store.revision())
@@ -289,10 +292,11 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Publishes the state after a step, and then notifies the followers of its changes. So a notified reader always
-    /// finds the change, and never a part of a step.
+    /// Publishes the state after a step, and then notifies the followers of its changes. Therefore, a notified reader
+    /// always finds the change, and never sees an incomplete step.
     ///
-    /// Returns the previous state. Drop it without the lock: it can own the last references to replaced objects.
+    /// Returns the previous state. The caller should drop it after releasing the lock, because it can own the last
+    /// references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
@@ -320,7 +324,7 @@ impl Db {
 }
 
 impl Inner {
-    /// Removes the claims of a draft if another object holds one of them. The existing object keeps its claim.
+    /// Removes the claims of a draft if another object has one of them. The other object keeps the claim.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }
@@ -334,7 +338,7 @@ impl Inner {
     }
 }
 
-/// Returns the key of an object in its resource.
+/// Returns the key of an object within its resource.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     match namespace {
         "" => name.to_owned(),
@@ -369,7 +373,7 @@ mod tests {
         put(2);
         assert!(first.upgrade().is_none(), "the change is dropped");
         assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
-        // A feed within the allowed lag continues. A feed that starts in the past may lag more.
+        // A feed continues if its lag is within the limit. A feed that starts in the past may lag more.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
@@ -396,14 +400,14 @@ mod tests {
         assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
         put(2);
         assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "all references are dropped");
-        // The state at a future revision is not cached.
+        // The state for a future revision is not cached.
         let next = db.revision() + 1;
         for is_there in [false, true] {
             let past = db.past(&resource, next).expect("not compacted");
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // A resource without any write can be followed, too.
+        // A resource without writes can also be followed.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
@@ -431,7 +435,7 @@ mod tests {
             assert_eq!(&*feed.next(&db).await.expect("not compacted").key, "a/1");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts in the past skips changes outside its scope.
+        // A feed that starts in the past skips changes outside of its scope.
         let before = db.revision() - 2;
         let mut past = follow(FeedScope::Namespace("a".into())).starting_after(before);
         assert_eq!(&*past.next(&db).await.expect("not compacted").key, "a/1");

@@ -1,4 +1,4 @@
-//! Field errors: a path, a type and a message, as `field.Error` in Kubernetes.
+//! Field errors. A field error has a path, a type and a message, like `field.Error` in Kubernetes.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub(crate) struct FieldError {
     pub(crate) reason: FieldErrorType,
     /// The path, such as `spec.containers[0].name`.
     pub(crate) field: String,
-    /// The message without the path: `Invalid value: "x": why`.
+    /// The message without the path, such as `Invalid value: "x": why`.
     pub(crate) message: String,
 }
 
@@ -34,14 +34,14 @@ pub(crate) enum FieldErrorType {
     TooMany,
     /// The value has the wrong JSON type.
     TypeInvalid,
-    /// The value refers to something that does not exist.
+    /// The value refers to an object or field that does not exist.
     NotFound,
-    /// The value could not be validated.
+    /// The value cannot be validated.
     Internal,
 }
 
 impl FieldErrorType {
-    /// Returns the reason of the cause in a Status.
+    /// Returns the reason for the cause in a Status.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -95,7 +95,7 @@ impl FieldError {
         Self::new(FieldErrorType::NotSupported, field, message)
     }
 
-    /// Creates an error for a reference to something that does not exist.
+    /// Creates an error for a reference to an object or field that does not exist.
     pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
         Self::new(FieldErrorType::NotFound, field, format!("Not found: {}", Json::from(value)))
     }
@@ -105,20 +105,20 @@ impl FieldError {
         Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
     }
 
-    /// Creates an error for a value of too many bytes.
+    /// Creates an error for a value that has too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
         Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))
     }
 
-    /// Creates an error for a list of too many items.
+    /// Creates an error for a list that has too many items.
     pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
     }
 }
 
-/// The validation errors of an object, in order and up to a limit. Each part of an object can have errors, and each error can be as long as
-/// the object. Without a limit, the errors of a few megabytes could take gigabytes.
+/// The validation errors of an object, in order and up to a limit. Each field of an object can have errors, and each error can be as long
+/// as the object. Without a limit, the errors of an object of a few megabytes could take gigabytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
@@ -126,11 +126,11 @@ pub(crate) struct FieldErrors {
     size: usize,
 }
 
-/// The limit of the size in bytes. Clients cannot make use of more.
+/// The maximum size of all errors in bytes. More text would not help clients.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Adds an error unless the limit is reached. Calls `error` only if it adds it.
+    /// Adds an error unless the limit is reached. Calls `error` only if the error is added.
     pub(crate) fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.size < MAX_ERROR_BYTES {
             let error = error();
@@ -153,7 +153,7 @@ impl FieldErrors {
         self.size
     }
 
-    /// Whether the limit is reached. Callers can stop validating.
+    /// Returns whether the limit is reached. In this case, callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

@@ -1,4 +1,4 @@
-//! The rules for names and annotation keys. Those for labels are in `pintle_meta`.
+//! The rules for names and annotation keys. The rules for labels are in `pintle_meta`.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use pintle_meta::label_key_faults;
 /// A rule for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// A DNS subdomain of at most 253 bytes: `a.b-c`.
+    /// A DNS subdomain of at most 253 bytes, such as `a.b-c`.
     Subdomain,
     /// A DNS subdomain of at most this many bytes.
     ShortSubdomain(usize),
@@ -19,7 +19,7 @@ pub(crate) enum NameRule {
     PathSegment,
     /// An IP address in canonical form.
     IpAddress,
-    /// A key of a ConfigMap: a file name of at most 253 bytes.
+    /// A key of a ConfigMap, which is a file name of at most 253 bytes.
     ConfigKey,
 }
 
@@ -31,10 +31,12 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// Returns why a text violates the rule. Empty if it is valid. A `prefix` for a generated name may end with `-`.
+/// Returns the reasons why a text violates the rule. The list is empty if the text is valid. If `prefix` is true, the text is a prefix for
+/// a generated name and may end with `-`.
 pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // A suffix follows the dash in a generated name. Go also drops the byte before the dash, so that byte is never validated.
+    // The dash may end the text because a generated suffix follows. Go also drops the byte before the dash, so this byte is never
+    // validated.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {
@@ -64,7 +66,7 @@ pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
     }
 }
 
-/// Returns why a text is not an annotation key. Same as for label keys, but case-insensitive.
+/// Returns the reasons why a text is not an annotation key. The rules are the rules for label keys, ignoring letter case.
 pub(crate) fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
@@ -144,7 +146,8 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// Whether the text consists of ASCII letters and digits, with `others` only inside. True for the empty text.
+/// Returns whether the text consists of ASCII letters and digits. Characters of `others` are allowed except at the start and the end.
+/// Returns true for the empty text.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

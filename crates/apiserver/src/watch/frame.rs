@@ -20,7 +20,7 @@ pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
     pub(crate) media: Media,
     clock: Arc<Clock>,
-    /// Whether a table's columns have been sent.
+    /// Whether the columns of the table have already been sent.
     columns_sent: bool,
 }
 
@@ -39,14 +39,14 @@ impl FrameShape {
         Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
     }
 
-    /// The cost of encoding an object, in bytes of a body that takes as long to process.
+    /// Returns the cost of encoding an object. The unit is the time to process one byte of a body.
     pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
         let shown = kind.showing_weight(stored);
         let is_plain = self.transform.is_none() && self.media != Media::Protobuf;
         if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
-    /// Encodes a bookmark: an empty object of the kind with a version.
+    /// Encodes a bookmark, which is an empty object of the kind with a resourceVersion.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);

@@ -1,4 +1,4 @@
-//! The event of a change in one watch.
+//! The event that a watch sends for a change.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ pub(crate) struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the event of a change. An object that starts to match is added. An object that stops matching is
-    /// deleted, with its previous content at the new revision.
+    /// Returns the event of a change, or `None` if the watch sends no event. An object that starts to match the
+    /// selectors is added. An object that stops matching is deleted. The event then has the previous content at the new
+    /// revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;

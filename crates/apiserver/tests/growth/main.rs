@@ -1,8 +1,9 @@
-//! Measures the work for heavy bodies by the CPU time of this process. It is a separate program so that no other test runs in it.
+//! Tests that measure the work for large bodies by the CPU time of this process. They are a separate program, so that other tests do not
+//! add CPU time.
 
 #[path = "../it/heavy_bodies.rs"]
 mod heavy_bodies;
-#[expect(dead_code, reason = "the tests of the server as a whole use the rest of it")]
+#[expect(dead_code, reason = "the tests in `it` use the other functions")]
 #[path = "../it/support.rs"]
 mod support;
 
@@ -14,7 +15,8 @@ use support::cpu_time;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_for_a_heavy_body_grows_linearly() {
-    // Linear work takes four times as long, quadratic work sixteen times. The minimum of a few tries counts.
+    // For four times the input, linear work takes four times as long, and quadratic work takes sixteen times as long. The test uses the
+    // minimum of a few tries.
     const MOST: u32 = 8;
     const TRIES: usize = 8;
     let effort = async |heavy: &Heavy| {

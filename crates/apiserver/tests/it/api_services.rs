@@ -1,4 +1,4 @@
-//! APIServices of definitions, and APIServices whose Service is not available.
+//! Tests of the APIServices of definitions, and of APIServices whose Service is not available.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -19,7 +19,7 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     server.settle().await;
 }
 
-/// Returns the condition of an APIService.
+/// Returns the condition `Available` of an APIService.
 async fn available(server: &ApiServer, name: &str) -> Json {
     let found = get(server, &format!("{API_SERVICES}/{name}")).await;
     assert_eq!(found.code, 200, "{:?}", found.body);

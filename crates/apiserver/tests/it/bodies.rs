@@ -1,4 +1,5 @@
-//! The body budget: request bodies on all connections share a limit, and incomplete bodies do not block other requests.
+//! Tests of the body budget. Request bodies on all connections share a limit, and incomplete bodies do not block other
+//! requests.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -21,7 +22,7 @@ async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     call(server, Method::POST, CONFIG_MAPS, map).await
 }
 
-/// Sends the beginning of a request for a config map. Returns the rest.
+/// Sends the beginning of a request for a ConfigMap. Returns the bytes that are not sent yet.
 async fn begin(server: &ApiServer, name: &str) -> (TcpStream, String) {
     let body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(LARGE)}}).to_string();
     let head = format!(
@@ -56,7 +57,7 @@ async fn incomplete_bodies_give_way_to_complete_ones() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // A client that completes its body is served, now that there is budget.
+    // Now there is budget, so a client that completes its body is served.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");

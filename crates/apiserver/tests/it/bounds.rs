@@ -1,5 +1,6 @@
-//! Requests of legal size whose outcome would take gigabytes without a limit: long names that are repeated in thousands of errors, defaults
-//! that are filled into thousands of items, rules that combine all verbs with all resources. Responses and results must be bounded.
+//! Tests that responses and results are bounded. The requests have a legal size, but their results would take gigabytes without a limit.
+//! One example is a long name that thousands of errors repeat. Other examples are defaults of thousands of items, and rules that combine
+//! all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -11,10 +12,10 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of parts below a name of `LONG` bytes. Errors for all of them would take 70 MB.
+/// The number of values below a name of `LONG` bytes. Errors for all of these values would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
-/// The maximum length of a response. Each error is in it twice: in the message and in the causes.
+/// The maximum length of a response. Each error occurs twice in the response, once in the message and once in the causes.
 const MOST: usize = 32 << 20;
 
 async fn server() -> ApiServer {
@@ -67,7 +68,7 @@ async fn serving(spec: Json) -> ApiServer {
     server
 }
 
-/// Returns the beginning of a response's message.
+/// Returns the beginning of the message in a response.
 fn message_start(answer: &Answer) -> String {
     answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
 }
@@ -216,7 +217,7 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // An object is read with the current defaults of its definition.
+    // Reading an object fills in the current defaults of its definition.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;

@@ -1,4 +1,4 @@
-//! CertificateSigningRequests: the requesting user, and the rights to approve and sign.
+//! Tests of CertificateSigningRequests: the requesting user, and the rights to approve and sign.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -77,7 +77,7 @@ async fn request_spec_names_the_creating_user() {
         assert_eq!(object["status"], json!({}));
     };
     check(&made.body);
-    // Later writes do not change it.
+    // Later writes do not change the requesting user.
     for path in ["a", "a/status", "a/approval"] {
         let patched =
             patch(&server, "root", path, json!({"spec": {"username": "root", "groups": ["system:masters"]}})).await;
@@ -137,7 +137,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
         let wanted = format!("user not permitted to {verb} requests with signerName \"example.org/s\"");
         assert!(message.ends_with(&wanted), "{message}");
     }
-    // Rights for another signer or another verb do not count.
+    // Rights for another signer or another verb are not sufficient.
     grant(&server, "", "other-signer", on("approve", "example.org/t")).await;
     grant(&server, "", "other-domain", on("sign", "example.com/*")).await;
     grant(&server, "", "signs", on("sign", "example.org/s")).await;

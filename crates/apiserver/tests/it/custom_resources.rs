@@ -1,4 +1,4 @@
-//! Custom resources with embedded objects, list types, and a scale.
+//! Tests of custom resources with embedded objects, list types, and a scale.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -80,7 +80,7 @@ async fn defaults_do_not_add_unknown_metadata_fields() {
     assert_eq!(made.body["made"], json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k"}}));
 }
 
-/// The order: the object's own metadata, the object, embedded metadata.
+/// The order of the fields is: the object's own metadata, the object, embedded metadata.
 #[tokio::test]
 async fn unknown_fields_are_reported_in_order() {
     let server = server().await;

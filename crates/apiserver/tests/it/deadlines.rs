@@ -1,4 +1,4 @@
-//! Timeouts for clients that are idle or slow. The clock is paused, so waiting takes no time.
+//! Tests of timeouts for clients that are idle or slow. The clock is paused, so waiting takes no time.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -25,11 +25,11 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens")
 }
 
-/// Reads until the server closes the connection, or for a quarter of an hour.
+/// Reads until the server closes the connection, but at most for a quarter of an hour.
 async fn to_end(socket: &mut TcpStream) -> (String, Duration) {
     let (began, mut text) = (Instant::now(), Vec::new());
     let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut text)).await;
-    // The connection may end with a reset, because unread bytes are pending.
+    // The connection may end with a reset, because the server has not read all bytes.
     assert!(read.is_ok(), "the connection is open after {:?}: {}", began.elapsed(), String::from_utf8_lossy(&text));
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -74,7 +74,7 @@ async fn idle_connection_times_out_between_requests() {
         while !answer.ends_with(b"}\n") && !answer.ends_with(b"}") {
             socket.read_buf(&mut answer).await.expect("an answer");
         }
-        // The timeout between requests is longer than the one for a request head.
+        // The timeout between requests is longer than the timeout for a request head.
         tokio::time::sleep(Duration::from_secs(80)).await;
     }
     let (text, took) = to_end(&mut socket).await;
@@ -103,7 +103,7 @@ async fn incomplete_body_times_out_with_the_request() {
             answer.contains(r#""message":"Timeout: request did not complete within the allotted timeout""#),
             "{answer}"
         );
-        // The connection is closed, too.
+        // The server also closes the connection.
         let ended = tokio::time::timeout(Duration::from_secs(100), sending).await;
         assert!(ended.is_ok(), "{query}: the connection is open after {:?}", began.elapsed());
     }
@@ -145,16 +145,17 @@ async fn idle_http2_connection_is_closed_gracefully() {
     let ended = tokio::spawn(connection);
     let mut sender: SendRequest<Empty<Bytes>> = sender;
     assert_eq!(sender.send_request(get(&server, "/version")).await.expect("an answer").status(), 200);
-    ended.await.expect("the connection's task").expect("an end in good order");
+    ended.await.expect("the connection's task").expect("the connection ends without an error");
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// There is only one blocking thread. The idle connections announce bodies of more than a hundred times the body budget.
+/// The runtime has only one blocking thread. The bodies that the idle connections announce are more than a hundred
+/// times as large as the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
     const LARGE: usize = 1_000_000;
-    // Large enough to be offloaded and to count as a large body.
+    // A body of this size is offloaded and counts as a large body.
     const SENT: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
@@ -181,7 +182,7 @@ fn idle_connections_do_not_block_other_requests() {
     });
 }
 
-/// The paused clock does not advance during the offloaded work, except by this test.
+/// During the offloaded work, only this test advances the paused clock.
 #[tokio::test(start_paused = true)]
 async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let server = std::sync::Arc::new(server().await);
@@ -192,7 +193,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // The work has begun once other threads use CPU time.
+    // The work has begun when other threads use CPU time.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;
@@ -217,14 +218,14 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     // The limit is 64 MiB. The first 16 KiB of each head do not count.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
-    // After 32 seconds, an unfinished head ends its connection in any case.
+    // After 32 seconds, the server closes a connection with an unfinished head anyway.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let long = format!("GET /readyz HTTP/1.1\r\nHost: a\r\nX-A: {}", "b".repeat(LONG));
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = connect(&server).await;
-        // The connection may be cut before all is sent.
+        // The server may close the connection before all bytes are sent.
         let _ = socket.write_all(long.as_bytes()).await;
         open.push(socket);
     }
@@ -255,7 +256,7 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     tokio::time::timeout(crate::support::PATIENCE, again).await.expect("closed connections release their budget");
 }
 
-/// Opens a connection with small stream windows, so that an unread response does not block other streams.
+/// Opens a connection with small stream windows. With them, an unread response does not block other streams.
 async fn with_small_windows(server: &ApiServer) -> SendRequest<Empty<Bytes>> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16_384)
@@ -322,7 +323,7 @@ async fn unread_http2_response_is_reset_and_other_streams_continue() {
     assert_eq!(other.status(), 200);
 }
 
-/// Starts a server with more data than the buffers between it and a client can hold.
+/// Starts a server with more data than fits into the buffers between the server and a client.
 async fn full_server() -> ApiServer {
     let server = server().await;
     for number in 0..OBJECTS {
@@ -369,7 +370,7 @@ async fn unread_http2_watch_is_reset_and_others_continue() {
 async fn watch_with_pending_events_ends_at_its_timeout() {
     let server = server().await;
     let now = crate::support::version(&crate::support::get(&server, CONFIG_MAPS).await.body);
-    // In process, a watch makes progress only while its body is polled.
+    // For a call in process, a watch makes progress only while its body is polled.
     let begin = async || {
         let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}&timeoutSeconds=20");
         let request = http::Request::get(path).body(Empty::<Bytes>::new()).expect("a request");
@@ -380,7 +381,7 @@ async fn watch_with_pending_events_ends_at_its_timeout() {
     let event = read.frame().await.expect("an event").expect("it goes on").into_data().expect("data");
     assert!(event.starts_with(b"{\"type\":\"ADDED\""), "{event:?}");
     tokio::time::advance(Duration::from_secs(21)).await;
-    assert_eq!(unread.collect().await.expect("an end in good order").to_bytes(), "");
+    assert_eq!(unread.collect().await.expect("the body ends without an error").to_bytes(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,11 +394,11 @@ async fn http2_client_that_reads_nothing_fails_the_ping() {
     };
     let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
     let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
-    // GET, http, the path and the authority, by the static table of HPACK.
+    // The header block encodes GET, http, the path and the authority with the static table of HPACK.
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        // Windows large enough for the whole response, so that the socket buffer is the limit.
+        // The windows are large enough for the whole response, so that the socket buffer is the limit.
         frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
         frame(8, 0, 0, &[0x7f, 0, 0, 0]),
         frame(1, 5, 1, &head),

@@ -1,4 +1,4 @@
-//! Defaults, rounding and generated fields of built-in kinds.
+//! Tests of defaults, rounding and generated fields of built-in kinds.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -178,7 +178,7 @@ async fn flow_schema_condition_follows_its_priority_level() {
     let (fields, schema) = condition().await;
     assert_eq!(fields, ["Dangling", "True", "NotFound"]);
     let owner = schema.list("/metadata/managedFields").find(|entry| entry["subresource"] == "status").cloned();
-    let owner = owner.expect("an owner of the status");
+    let owner = owner.expect("a manager owns the status");
     assert_eq!(
         (owner.text("/operation"), owner.text("/manager")),
         ("Apply", "api-priority-and-fairness-config-consumer-v1")

@@ -1,4 +1,4 @@
-//! Definitions whose groups or names collide with built-in kinds, and the limits and deletion of their objects.
+//! Tests of definitions whose groups or names collide with built-in kinds, and of the limits and the deletion of custom resources.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -53,8 +53,8 @@ async fn definitions_do_not_affect_built_in_kinds() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // The first definition has the name of a built-in kind, in the built-in version and in another one. The second adds a kind to the
-    // built-in version.
+    // The first definition has the name of a built-in kind. It defines the built-in version and another version. The second definition adds
+    // a kind to the built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {
@@ -74,7 +74,7 @@ async fn definitions_do_not_affect_built_in_kinds() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     assert_eq!(names(&server, &custom).await, ["e"]);
 
-    // Deleting the definition deletes only its own objects.
+    // Deleting the definition deletes only objects of the definition.
     assert_eq!(delete(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 200);
     settle(&server).await;
     assert_eq!(get(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 404);

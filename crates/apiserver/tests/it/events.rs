@@ -1,4 +1,4 @@
-//! Expiry and deletion of Events.
+//! Tests of the expiry and the deletion of Events.
 
 use std::time::Duration;
 

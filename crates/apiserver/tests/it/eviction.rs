@@ -1,4 +1,4 @@
-//! Evictions.
+//! Tests of evictions, and of POSTs to subresources in terminating namespaces.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,4 +1,4 @@
-//! Fault rules: which requests they match, and lagging views.
+//! Tests of fault rules: the requests that they match, and lagging views.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the name in the next event other than a bookmark, and the version of the last bookmark before it.
+/// Returns the name in the next event that is not a bookmark, and the version of the last bookmark before this event.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
@@ -107,7 +107,7 @@ async fn name_of_a_rule_matches_all_kinds_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_block_others_with_its_body() {
-    // The budget is enough for two bodies, and one large body is processed at a time.
+    // The budget is sufficient for two bodies. Large bodies are processed one at a time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -199,7 +199,7 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch now holds the first change, and has not read the next.
+    // The watch has now read the first change but not the next change.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

@@ -1,4 +1,4 @@
-//! Fields that are dropped, filled in, or reported on writes.
+//! Tests of fields that writes drop, fill in, or report.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

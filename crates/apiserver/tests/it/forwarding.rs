@@ -1,4 +1,4 @@
-//! Requests that a plan forwards to a cluster that responds late, in part, or never.
+//! Tests of requests that a plan forwards to a cluster. The cluster responds late, incompletely, or never.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,11 +22,12 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that responds to forwarded requests with one line after a delay, and to all others as a server does.
+/// A cluster that responds to forwarded requests with one line after a delay. It responds to all other requests as a
+/// server does.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delay of the response head, and the further delay of the line. The body never ends.
+    /// The delay of the response head, and the additional delay of the line. The body never ends.
     head: Duration,
     line: Duration,
 }
@@ -74,7 +75,7 @@ async fn send_in_process(plan: &Plan, method: Method, path: &str) -> Response<In
     plan.server().in_process().call(request).await.expect("an answer")
 }
 
-/// The next piece of a body.
+/// Returns the next frame of a body.
 async fn next(answer: &mut Response<InProcessBody>) -> io::Result<Bytes> {
     let frame = answer.body_mut().frame().await.expect("it does not end");
     frame.map(|frame| frame.into_data().unwrap_or_default())

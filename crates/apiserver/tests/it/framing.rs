@@ -1,4 +1,4 @@
-//! The framing of HTTP/1.1 requests: `Host` headers and transfer encodings.
+//! Tests of the framing of HTTP/1.1 requests: `Host` headers and transfer encodings.
 
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! The objects and endpoints of a new server, as in every cluster.
+//! Tests of the objects and endpoints of a new server, which every cluster has.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -98,7 +98,7 @@ async fn response_headers_name_flow_schema_and_priority_level() {
         let level = uid(format!("{FLOW}/prioritylevelconfigurations/{level}")).await;
         assert_eq!(flow(&server, token, path).await, [schema, level], "{token} {path}");
     }
-    // A custom flow schema with a lower precedence number wins.
+    // A custom flow schema with a lower `matchingPrecedence` takes precedence.
     let rule = json!({
         "subjects": [{"kind": "User", "user": {"name": "bob"}}],
         "resourceRules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}],

@@ -1,5 +1,5 @@
-//! Sends random bodies, patches, schemas, selectors and headers. Each must get a response, and the server must survive. Its threads have
-//! the default stack of two MiB, so that unbounded recursion ends the test.
+//! Sends requests with random bodies, patches, schemas, selectors and headers. Each request must get a response, and the server must
+//! continue to run. The server's threads have the default stack of 2 MiB, so unbounded recursion ends the test.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Texts that have a meaning somewhere in the API.
+/// Texts that have a special meaning in some field of the API.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -106,7 +106,7 @@ impl Generator {
         }
     }
 
-    /// Returns the object with one part replaced by random text, or sometimes unchanged.
+    /// Returns the text of an object in which one value is replaced with random text. Sometimes returns the unchanged object.
     fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
@@ -120,14 +120,14 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // A placeholder in the text, so that the replacement need not be valid JSON.
+        // The text contains a placeholder, so that the replacement need not be valid JSON.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }
 
-/// Checks that responses are consistent in themselves, with the audit, and with the stored objects.
+/// Checks that each response is consistent, and that it matches the audit and the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -139,7 +139,7 @@ impl Oracle<'_> {
         let Answer { code, body, .. } = answer;
         // The last record of the audit belongs to this request.
         let audit = self.server.audit().despite_loss();
-        let record = audit.records().last().unwrap_or_else(|| panic!("nothing in the audit: {context}"));
+        let record = audit.records().last().unwrap_or_else(|| panic!("the audit has no record: {context}"));
         assert_eq!(record.code, *code, "{context}");
         let is_write = *method != Method::GET && !path.ends_with("/tokenreviews");
         if *code >= 400 {
@@ -152,7 +152,7 @@ impl Oracle<'_> {
                 "{context}"
             );
             assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
-            // kube-apiserver answers these with 500, too.
+            // kube-apiserver also responds to these requests with 500.
             let message = body["message"].as_str().unwrap_or_default();
             assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
@@ -163,22 +163,22 @@ impl Oracle<'_> {
         }
         self.accepted += 1;
         let collection = if *method == Method::POST { path } else { CONFIG_MAPS };
-        let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("it has no name: {context}"));
+        let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("the object has no name: {context}"));
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {
-            // The status of a definition is written later.
+            // The server writes the status of a definition later, so only the spec is compared.
             true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
             false => assert_eq!(stored.body, *body, "{context}"),
         }
     }
 }
 
-/// Messages of invalid requests that kube-apiserver answers with 500.
+/// Messages of invalid requests to which kube-apiserver responds with 500.
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // Applies and strategic patches that do not match the types.
+    // These messages are about applies and strategic patches that do not fit the types.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",
@@ -200,7 +200,7 @@ async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // Print the seed first: after a stack overflow, nothing can be printed.
+    // The seed is printed first, because nothing can be printed after a stack overflow.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");

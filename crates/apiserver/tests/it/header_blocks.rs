@@ -1,4 +1,5 @@
-//! HTTP/2 header blocks that never end, on connections with an open watch. The frames are raw, because no client sends such blocks.
+//! Tests of HTTP/2 header blocks that never end, on connections with an open watch. The tests write raw frames, because client libraries do
+//! not send such blocks.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -50,7 +51,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits the jumps of a paused clock to one second, while the server and its client wait for each other.
+/// Limits the jumps of a paused clock to one second. The clock would otherwise jump further while the server and its client wait for each
+/// other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -62,7 +64,7 @@ fn tick() {
 /// Returns an unfinished header block with `frames` continuation frames, on the next stream.
 fn unfinished(frames: usize) -> Vec<u8> {
     const LENGTH: usize = 16_000;
-    // A header `x` with an announced length of 900,000 bytes.
+    // The block begins with a header `x` that announces a length of 900,000 bytes.
     let value = [0x00, 1, b'x', 0x7f, 0xa1, 0xf6, 0x36];
     let begun = frame(HEADERS, 0, 3, &[get("/version"), value.to_vec()].concat());
     let more = frame(CONTINUATION, 0, 3, &[b'v'; LENGTH]);
@@ -78,10 +80,10 @@ async fn unfinished_header_block_times_out_despite_an_open_watch() {
         let began = Instant::now();
         socket.write_all(&unfinished(frames)).await.expect("a block");
         let mut rest = Vec::new();
-        // The connection may end with a reset, because unread bytes are pending.
+        // The connection may end with a reset, because the server has not read all bytes.
         let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
         let took = began.elapsed();
-        // The ping timeout would take 45 seconds.
+        // The connection ends before the ping timeout, which would take 45 seconds.
         assert!(
             read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
             "{frames}: {took:?}"
@@ -104,7 +106,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         socket.write_all(last).await.expect("it is open");
         let mut received = vec![0; 1 << 16];
-        // Acknowledge the ping of the server, which closes connections that do not.
+        // The client acknowledges the server's ping, because the server closes connections without an acknowledgement.
         socket.write_all(&frame(6, 1, 0, &[0x3b, 0x7c, 0xdb, 0x7a, 0x0b, 0x87, 0x16, 0xb4])).await.expect("it is open");
         assert!(socket.read(&mut received).await.expect("it is open") > 0, "{stream}");
     }
@@ -112,16 +114,16 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. Each block counts as 2 MiB once 32 KiB of it have arrived.
+    // The limit is 64 MiB. A block is counted as 2 MiB after 32 KiB of it have arrived.
     const KEPT: usize = 32;
     const MORE: usize = 8;
-    // After 32 seconds, an unfinished block ends its connection in any case.
+    // After 32 seconds, the server closes a connection with an unfinished block anyway.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = watching(&server).await;
-        // The connection may be cut before all is sent.
+        // The server may close the connection before all bytes are sent.
         let _ = socket.write_all(&unfinished(3)).await;
         open.push(socket);
     }

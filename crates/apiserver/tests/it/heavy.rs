@@ -1,4 +1,4 @@
-//! Heavy request bodies and heavy responses must not delay other requests, even if the server has a single thread.
+//! Tests that expensive request bodies and responses do not delay other requests, even if the server has a single thread.
 
 mod answers;
 
@@ -30,7 +30,7 @@ async fn heavy_bodies_do_not_block_a_single_threaded_server() {
 #[tokio::test]
 async fn heavy_responses_do_not_block_a_single_threaded_server() {
     for heavy in answers() {
-        // Encodings are cached with their object, so each try uses a new one.
+        // Encodings are cached together with their object, so each try uses a new object.
         let begin = async || {
             let server = heavy.serve().await;
             let work = heavy.clone().read(server.clone());
@@ -40,16 +40,16 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that the work is done on other threads. The server shares this thread. Compares the CPU time that this thread spends between two
-/// responses with the CPU time of the other threads. So the load and the speed of the machine do not matter.
+/// Asserts that the work is done on other threads, although the server runs on this thread. Compares the CPU time that this thread needs
+/// between two responses with the CPU time of the other threads. Therefore, the load and the speed of the machine do not matter.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
     // With this CPU time, a response takes at most a second if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
-    // This thread takes about 4 ms, and the others 13 to 700 ms, or almost nothing if the work is not offloaded. The best of a few tries
-    // counts.
+    // This thread needs about 4 ms, and the other threads need 13 to 700 ms. If the work is not offloaded, the other threads need almost no
+    // time. One good try is sufficient.
     const TRIES: usize = 4;
     let mut tries: Vec<(Duration, Duration)> = Vec::new();
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {
@@ -80,8 +80,8 @@ async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
     const LIMIT: Duration = Duration::from_secs(1);
-    // Other processes sometimes delay a measurement. A server that holds a lock for such a body does so on each try, and for
-    // most of the time that the body takes.
+    // Other processes sometimes delay a measurement. If the server held a lock while it processes such a body, the delay would occur on
+    // each try.
     const TRIES: usize = 5;
     let is_long = |(wait, whole): &(Duration, Duration)| *wait > LIMIT && *wait > *whole / 4;
     for heavy in bodies(1000) {

@@ -1,4 +1,4 @@
-//! Request bodies of maximum size, each expensive in another way.
+//! Request bodies of maximum size. Each is expensive in a different way.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Strict, because warnings for all unknown fields would be more headers than the test client accepts.
+        // The validation is strict, because warnings about all unknown fields would need more headers than the test client accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
     }
@@ -131,7 +131,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEFINITIONS, limited)],
             ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; scaled(7_000)]})))
         },
-        // The schema is expensive, not the body.
+        // The schema is expensive, and the body is small.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
             ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; scaled(7_000)]})))
@@ -166,7 +166,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEPLOYMENTS, deployment(1))],
             ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
         },
-        // The stored object is expensive, not the patch.
+        // The stored object is expensive, and the patch is small.
         Heavy {
             before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(scaled(30_000))})))],
             ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
@@ -174,7 +174,8 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     ]
 }
 
-/// Creates the prepared objects. Returns the server, and a future that sends the expensive request and waits until the server has settled.
+/// Starts a server and creates the prepared objects. Returns the server, and a future that sends the expensive request and waits until the
+/// server has settled.
 pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, impl Future<Output = ()> + use<>) {
     let config = ApiServerConfig { own_thread, ..ApiServerConfig::default() };
     let server = Arc::new(ApiServer::start(config).await.expect("a server"));
@@ -187,9 +188,9 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
     let work = async move {
         let Heavy { name, method, path, media, body, .. } = heavy;
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // The response is not parsed, because that would block the thread if the server shares it.
+        // The response is not parsed, because parsing would block the server if it runs on the same thread.
         body.collect().await.expect("a whole body");
-        // Some requests are rejected by validation, and objects that are too large for etcd fail with 500.
+        // Validation rejects some of the requests. Objects that are too large for etcd cause a 500.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

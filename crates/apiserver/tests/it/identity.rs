@@ -1,4 +1,4 @@
-//! Authentication and impersonation.
+//! Tests of authentication and impersonation.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -106,7 +106,7 @@ async fn websocket_subprotocol_carries_a_bearer_token() {
     for refused in [&[wrong, "a"][..], &[root], &[root, root, "a"], &[bad, "a"]] {
         assert_eq!(offered(&watch, refused, &[]).await, (401, lone.clone()), "{refused:?}");
     }
-    // It works for every WebSocket request, but not for other requests.
+    // A token in the subprotocols works for every WebSocket request, but not for other requests.
     let exec = "/api/v1/namespaces/default/pods/none/exec?command=ls";
     assert_eq!(offered(exec, &[root, "v5.channel.k8s.io"], &[]).await.0, 404);
     assert_eq!(offered(exec, &[weak, "v5.channel.k8s.io"], &[]).await.0, 403);
@@ -189,7 +189,7 @@ async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
     let answer = who_am_i(&server, "weak", &[account]).await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
-    // Its own groups apply only if the request names none.
+    // The groups of the service account apply only if the request names no groups.
     let explicit = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
     assert_eq!((explicit.code, &explicit.body["details"]["kind"]), (403, &json!("groups")), "{:?}", explicit.body);
     // A malformed service account name is an ordinary user name.
@@ -240,11 +240,11 @@ async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
 
 #[tokio::test]
 async fn non_ascii_impersonation_headers_are_not_ignored() {
-    // On this server all users are administrators, except impersonated ones.
+    // On this server, all users are administrators, except impersonated users.
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
-    // As in kube-apiserver, invalid bytes are part of the name, and no such user exists.
+    // As in kube-apiserver, the invalid bytes are a part of the name, and no user has this name.
     for (headers, code) in [
         (&[&b"Impersonate-User: \xff"[..]][..], 403),
         (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
@@ -268,7 +268,7 @@ async fn non_ascii_impersonation_headers_are_not_ignored() {
 #[tokio::test]
 async fn authenticated_group_is_not_duplicated() {
     let server = server().await;
-    let own = server.client_config().token.expect("a token of the server's own");
+    let own = server.client_config().token.expect("the server creates a token");
     for (token, groups) in [
         (own.expose(), json!(["system:masters", "system:authenticated"])),
         ("root", json!(["system:masters", "system:authenticated"])),
@@ -294,7 +294,7 @@ async fn front_proxy_headers_are_ignored() {
     assert_eq!(anonymous.status(), 403);
 }
 
-/// A WebSocket to a pod begins with a GET, but has the same effect as a POST.
+/// A WebSocket to a pod begins with a GET, but has the effect of a POST.
 #[tokio::test]
 async fn exec_by_get_needs_the_right_to_create() {
     let server = server().await;

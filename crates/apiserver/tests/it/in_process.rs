@@ -1,4 +1,4 @@
-//! The server used in process, without sockets.
+//! Tests of the server in process, without sockets.
 
 use std::io;
 
@@ -40,7 +40,7 @@ async fn in_process_responses_equal_those_over_a_connection() {
         let over_a_connection = support::get(&server, path).await;
         assert_eq!((code, body), (over_a_connection.code, over_a_connection.body), "{path}");
     }
-    // An absolute URL with any host works, too.
+    // An absolute URL with any host also works.
     assert_eq!(call(&service, Method::GET, "https://kubernetes.default.svc/version", Json::Null).await.0, 200);
 }
 
@@ -70,7 +70,8 @@ async fn watch_lasts_until_the_server_shuts_down() {
     let event: Json = serde_json::from_slice(&frame.into_data().expect("data")).expect("an event");
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("a")));
     server.shutdown().await;
-    let end = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("in time").expect("an end that is an error");
+    let end =
+        tokio::time::timeout(PATIENCE, watch.frame()).await.expect("in time").expect("the watch ends with an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
     assert!(watch.frame().await.is_none());
     let late = Request::get("/version").body(String::new()).expect("a request");
@@ -106,6 +107,7 @@ async fn fault_rules_apply_to_in_process_requests() {
     let watch = Request::get(format!("{CONFIG_MAPS}?watch=1")).body(String::new()).expect("a request");
     let mut watch = send(&service, watch).await.expect("an answer").into_body();
     support::create_map(&server, "a", json!({})).await;
-    let cut = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("in time").expect("an end that is an error");
+    let cut =
+        tokio::time::timeout(PATIENCE, watch.frame()).await.expect("in time").expect("the watch ends with an error");
     assert!(cut.is_err());
 }

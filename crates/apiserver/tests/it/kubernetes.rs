@@ -1,4 +1,4 @@
-//! The Service `kubernetes` in `default`, and its endpoints.
+//! Tests of the Service `kubernetes` in `default`, and of its endpoints.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
@@ -138,7 +138,7 @@ async fn allocated_cluster_ip_is_rejected_for_another_service() {
     ] {
         assert_taken(call(&server, Method::POST, SERVICES, service(name, spec)).await, name);
     }
-    // Addresses are allocated before anything is validated.
+    // Addresses are allocated before the object is validated.
     let faulty = service("a", json!({"clusterIP": "10.0.0.1", "type": "Other"}));
     assert_taken(call(&server, Method::POST, SERVICES, faulty).await, "a");
 
@@ -172,7 +172,7 @@ fn managed(object: &Json) -> Json {
     json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
 }
 
-/// Returns the object with only the labels of its metadata.
+/// Returns the object without metadata other than labels.
 fn parts(object: &Json) -> Json {
     let mut object = object.clone();
     object["metadata"] = object["metadata"]["labels"].take();

@@ -1,4 +1,4 @@
-//! Lists whose bodies are sent in several parts.
+//! Tests of lists whose bodies are sent in several segments.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-/// Together these are more than a connection buffers while the client does not read.
+/// Together, the objects are larger than the buffers of a connection whose client does not read.
 const MAPS: usize = 80;
 const EACH: usize = 250_000;
 
@@ -95,14 +95,14 @@ async fn long_list_is_equal_when_compressed_paged_or_selected() {
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
 
-/// Reads the list compressed, checks the ratio, and returns the uncompressed bytes.
+/// Reads the compressed list, checks the compression ratio, and returns the uncompressed bytes.
 async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
     let headers = [("accept", accept), ("accept-encoding", "gzip")];
     let zipped = send(server, Method::GET, CONFIG_MAPS, &headers, "").await;
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
     let mut plain = Vec::new();
-    // As many clients, this decoder reads only the first gzip member.
+    // Like many clients, this decoder reads only the first gzip member.
     let mut decoder = GzDecoder::new(&*zipped);
     decoder.read_to_end(&mut plain).expect("gzip");
     assert!(decoder.into_inner().is_empty(), "one member");

@@ -1,4 +1,4 @@
-//! Rules for metadata on writes, and the exact messages of kube-apiserver.
+//! Tests of the rules for metadata on writes. The messages must be exactly the messages of kube-apiserver.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -63,7 +63,7 @@ async fn pod_status_write_cannot_set_a_deletion_timestamp() {
     assert_eq!(written.body["metadata"]["deletionTimestamp"], Json::Null);
 }
 
-/// Returns so many keys that their managed fields take as much space as the keys.
+/// Returns data with many keys. The managed fields of the keys are as large as the keys.
 fn large() -> Json {
     let keys = (0..9_999).map(|at| (format!("{}-{at}", "a-long-key".repeat(7)), json!("A")));
     keys.collect::<Map>().into()

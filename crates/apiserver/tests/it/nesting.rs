@@ -1,4 +1,4 @@
-//! Deeply nested values must be rejected before they overflow the stack.
+//! Tests that the server rejects deeply nested values before they overflow the stack.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -63,7 +63,7 @@ fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// Returns `depth` nested objects. Unlike lists, they nest as deeply in the managed fields.
+/// Returns `depth` nested objects. Unlike lists, they nest equally deeply in the managed fields.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }
@@ -73,7 +73,7 @@ fn deep_path(depth: usize) -> String {
     "/0".repeat(depth)
 }
 
-/// The server runs on worker threads with a stack of 2 MiB, as in the program.
+/// As in the program `pintle-apiserver`, the server runs on worker threads with a stack of 2 MiB.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
@@ -81,7 +81,7 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});
     let copy = |from: &str, path: &str| json!({"op": "copy", "from": from, "path": path});
     let to = |from: &str, path: &str| json!({"op": "move", "from": from, "path": path});
-    // Each copy inserts the list into its own innermost list.
+    // Each copy operation inserts the list into its innermost list.
     let mut doubling = vec![add("/spec/l", lists(100))];
     doubling.extend((0..10).map(|at| copy("/spec/l", &format!("/spec/l{}/-", deep_path((100 << at) - 1)))));
     let mut adding = vec![add("/spec/l", lists(100))];
@@ -143,7 +143,7 @@ async fn quota_is_not_charged_for_rejected_nesting() {
     }
 }
 
-/// Writes the value into the spec or the status of the widget `w`. `way` is the kind of write.
+/// Writes the value into the spec or the status of the widget `w`. `way` selects the kind of write.
 async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     let path = format!("{WIDGETS}/w");
     let spec = json!({"a": value});
@@ -166,7 +166,8 @@ async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
 }
 
-/// Asserts that the only widget equals `expected` in all kinds of reads. A response that serde_json cannot parse would be a text.
+/// Asserts that all kinds of reads return a single widget that equals `expected`. If serde_json could not parse a response, the body would
+/// be a text and differ.
 async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let path = format!("{WIDGETS}/w");

@@ -1,4 +1,4 @@
-//! The OpenAPI documents of built-in kinds and of custom resources.
+//! Tests of the OpenAPI documents of built-in kinds and of custom resources.
 
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ async fn document(scope: &str, kind: &str, group: &str) -> Json {
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// Returns the documents of all groups and versions, each with its path without `/openapi/v3`.
+/// Returns the documents of all groups and versions. Each is paired with its path without `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
     let mut documents = Vec::new();
@@ -51,7 +51,7 @@ async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     documents
 }
 
-/// Returns the operations as `path method operationId action`, sorted.
+/// Returns the sorted operations, each in the form `path method operationId action`.
 fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
     let mut lines: Vec<_> = paths
@@ -134,7 +134,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // The parameters of a path's only operation are parameters of the path.
+    // If a path has a single operation, the operation's parameters are parameters of the path.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -181,7 +181,7 @@ fn check_references(name: &str, document: &Json) {
     references(document, &mut found);
     assert!(found.len() > 10, "{name}: {found:?}");
     for place in found {
-        let pointer = place.strip_prefix('#').expect("a place in the document");
+        let pointer = place.strip_prefix('#').expect("the reference is a pointer into the document");
         assert!(document.at(pointer).is_some_and(Json::is_object), "{name}: {place}");
     }
 }
@@ -308,7 +308,7 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Collects the pointers of empty lists and objects with one of these names.
+/// Collects the JSON pointers of empty lists and objects that have one of these names.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

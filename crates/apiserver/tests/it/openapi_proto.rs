@@ -1,4 +1,4 @@
-//! The OpenAPI documents in protobuf have the same content as those in JSON.
+//! Tests that the OpenAPI documents in protobuf have the same content as the documents in JSON.
 
 use http::Method;
 use http_body_util::BodyExt;
@@ -10,7 +10,7 @@ use crate::support::*;
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Returns the fields of a message in order. Varints are returned without their value.
+/// Returns the fields of a message in order. Omits the values of varints.
 fn fields(mut message: &[u8]) -> Vec<(u32, &[u8])> {
     let mut fields = Vec::new();
     while !message.is_empty() {
@@ -54,7 +54,7 @@ fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// Returns the names of all named messages, and the message with this name.
+/// Returns the names of all named messages in a list, and the message with this name.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
@@ -71,7 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// As `json_property_count`, for a message. The paths lead from a schema to nested schemas, the first path to its properties.
+/// Returns the number of properties of a schema in a message, as `json_property_count` does. Each path leads from a schema to nested
+/// schemas. The first path leads to the properties of the schema.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
@@ -148,7 +149,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
         let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // Its POST: operation ID, request body, responses, action and kind.
+        // These are values of the POST operation: operation ID, request body, responses, action and kind.
         let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
         let contents = at(item, &[6, 7, 1, 2, 1]);

@@ -1,4 +1,4 @@
-//! A server with its own thread.
+//! Tests of a server that has its own thread.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -35,7 +35,7 @@ async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u
 #[tokio::test]
 async fn server_responds_while_the_callers_only_thread_blocks() {
     let server = server(true).await;
-    // No await from here on: a server on this thread could not respond.
+    // From here on, the test does not await, so a server on this thread could not respond.
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
     write!(socket, "GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
     let mut answer = String::new();
@@ -113,7 +113,7 @@ async fn in_process_watch_lasts_until_the_server_shuts_down() {
     let frame = watch.frame().await.expect("an event").expect("bytes").into_data().expect("data");
     assert!(String::from_utf8_lossy(&frame).contains("\"name\":\"a\""));
     server.shutdown().await;
-    let end = watch.frame().await.expect("an end that is an error");
+    let end = watch.frame().await.expect("the watch ends with an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
 }
 
@@ -149,7 +149,7 @@ fn dropping_the_server_inside_a_runtime_ends_open_watches() {
         assert!(matches!(end, Ok(_) | Err(io::ErrorKind::ConnectionReset)), "{end:?}");
         (watch.into_body(), address)
     });
-    let end = runtime.block_on(watch.frame()).expect("an end that is an error");
+    let end = runtime.block_on(watch.frame()).expect("the watch ends with an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
     drop(runtime);
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
@@ -164,7 +164,8 @@ async fn fault_windows_use_the_servers_clock() {
     let server = server(true).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     let fault = Fault::Answer(Answer::new(503));
-    // If the start were taken from the caller's clock, which is a day ahead, the window would not have begun yet.
+    // The caller's clock is a day ahead. If the start were measured with that clock, the window would not have begun
+    // yet.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
     let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);

@@ -1,4 +1,5 @@
-//! Plans for a live cluster. A second embedded server plays the cluster, and its audit proves that it receives no writes.
+//! Tests of plans for a live cluster. A second embedded server has the role of the cluster, and its audit proves that
+//! it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,7 @@ async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// Returns the lines of the plan without the summary. Asserts that the cluster received no writes.
+/// Returns the lines of the plan's text without the summary. Asserts that the cluster received no writes.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();
@@ -47,7 +48,7 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes to the live cluster directly, as another client would.
+/// Writes to the live cluster without the plan, as another client would.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
@@ -95,7 +96,7 @@ async fn writes_stay_in_the_plan_in_order() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // Writes that cancel out are not listed.
+    // Writes that cancel each other out are not listed.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -127,9 +128,8 @@ async fn watch_merges_events_of_the_cluster_and_the_plan() {
     assert_eq!(without_version(watch.next_event().await), "ADDED there");
     call(server, Method::POST, CONFIG_MAPS, map("here", json!({}))).await;
     assert_eq!(without_version(watch.next_event().await), "ADDED here");
-    let others = Plan::start(live.in_process(), ApiServerConfig::default())
-        .await
-        .expect("another plan, independent of the first");
+    let others =
+        Plan::start(live.in_process(), ApiServerConfig::default()).await.expect("cannot start the second plan");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
     // After its first write in the plan, an object no longer follows the cluster.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
@@ -301,7 +301,7 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// Requests whose line contains this text get no response.
+    /// A text. Requests whose request line contains this text get no response.
     lost: &'static str,
 }
 
@@ -339,7 +339,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     live.load(&manifests).expect("they are valid");
     let sent = Recorder::to(&live);
-    // The server's own thread and this one both send requests.
+    // Both the server's own thread and this thread send requests.
     let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await.expect("a plan");
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];
@@ -393,7 +393,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
             let headers = [&upgrade[..], &[("content-type", media)]].concat();
-            // Other tests check the responses.
+            // The responses are ignored, because other tests check them.
             drop(support::send(plan.server(), method, path, &headers, "{\"metadata\":{\"name\":\"p\"}}").await);
         }
     }
@@ -440,7 +440,7 @@ async fn requests_of_other_users_do_not_reach_the_cluster() {
     assert!(request_count() > before);
 }
 
-/// Sends a request in process. With a paused clock, a socket would not work: the clock does not wait for it.
+/// Sends a request in process. A socket would not work, because a paused clock does not wait for sockets.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();
@@ -456,7 +456,7 @@ async fn failing_watches_back_off_and_stop_without_a_definition() {
     let watches =
         || live.audit().of("example.com", "widgets").only(|record| record.verb == Some(RequestVerb::Watch)).len();
     let (verb, resource) = (Some(RequestVerb::Watch), Some("widgets".into()));
-    // A watch that is refused, one that ends at once, and one whose version is always expired.
+    // The watches are rejected, end at once, or always report an expired version.
     for code in [500, 200, 410] {
         let before = watches();
         let answer = Fault::Answer(Answer::new(code));
@@ -494,7 +494,7 @@ async fn unresponsive_cluster_times_out_and_does_not_block_shutdown() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     tokio::time::timeout(Duration::from_secs(10), plan.shutdown())
         .await
-        .expect("it shuts down although a request waits");
+        .expect("the plan shuts down although a request waits");
     let end = waiting.await.expect("no panic").expect_err("cut off");
     assert_eq!(end.kind(), io::ErrorKind::ConnectionAborted);
 }

@@ -1,4 +1,4 @@
-//! Pod Security admission, configured by the labels of a namespace.
+//! Tests of Pod Security admission, which the labels of a namespace configure.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,4 +1,4 @@
-//! The program `pintle-apiserver`.
+//! Tests of the program `pintle-apiserver`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Errors are ignored: the program may have ended already.
+        // Errors are ignored, because the program may have already ended.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -21,7 +21,7 @@ impl Program {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// Like [`Self::start`], with this command.
+    /// Starts the program as [`Self::start`] does, with this command.
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// Starts the program until it prints its URL, and returns its standard error.
+/// Runs the program until it prints its URL. Returns its standard error.
 fn stderr_at_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
@@ -120,7 +120,7 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The definition comes last on the command line, but must be loaded first.
+    // The definition is the last argument on the command line, but the program must load it first.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];

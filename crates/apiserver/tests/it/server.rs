@@ -1,4 +1,4 @@
-//! The API of the server: faults, garbage collection, tokens, manifests, seeds, shutdown.
+//! Tests of the server's Rust API: faults, garbage collection, tokens, manifests, seeds and shutdown.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ async fn wrong_token_gets_401_and_missing_rights_get_403() {
         assert_eq!(answer.status(), code, "{token}");
     }
     assert_eq!(get(&server, CONFIG_MAPS).await.code, 403, "anonymous");
-    let token = server.client_config().token.expect("a token of the server's own");
+    let token = server.client_config().token.expect("the server creates a token");
     let bearer = format!("Bearer {}", token.expose());
     assert_eq!(send(&server, Method::GET, CONFIG_MAPS, &[("authorization", &bearer)], "").await.status(), 200);
 }
@@ -294,7 +294,7 @@ async fn deprecated_watch_path_of_a_scale_writes_nothing() {
     assert_eq!(get(&server, &format!("{deployments}/a/scale")).await.body["spec"]["replicas"], 1);
 }
 
-/// The responses match kube-apiserver.
+/// The expected responses come from kube-apiserver.
 #[tokio::test]
 async fn watching_unwatchable_resources_is_rejected() {
     let server = server().await;
@@ -339,7 +339,7 @@ async fn watching_unwatchable_resources_is_rejected() {
     assert_eq!(delete(&server, "/api/v1/watch/namespaces/default/pods/a").await.code, 405);
 }
 
-/// Matches kube-apiserver, which converts the annotation to a number.
+/// kube-apiserver converts the annotation to a number in the same way.
 #[tokio::test]
 async fn daemon_set_template_generation_is_counted_as_in_go() {
     const ANNOTATION: &str = "deprecated.daemonset.template.generation";
@@ -365,7 +365,8 @@ async fn daemon_set_template_generation_is_counted_as_in_go() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // The conversion is part of decoding. The result of a strategic patch or an apply is converted later.
+    // For most bodies, the conversion is a part of decoding. The result of a strategic patch or an apply is converted
+    // later.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
     let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();

@@ -1,4 +1,4 @@
-//! Ports, addresses and policies of Services that are created and updated.
+//! Tests of the ports, addresses and policies of Services that are created and updated.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Creates a Service with this spec, by default with one port.
+/// Creates a Service with this spec. If the spec has no ports, the Service has one port.
 async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     spec.set_default("ports", json!([{"port": 80}]));
     let made = call(server, Method::POST, SERVICES, json!({"metadata": {"name": name}, "spec": spec})).await;
@@ -20,7 +20,7 @@ async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     made.body
 }
 
-/// Replaces a Service.
+/// Replaces a Service with a PUT.
 async fn put(server: &ApiServer, service: &Json) -> Answer {
     let name = service["metadata"]["name"].as_str().expect("a name");
     call(server, Method::PUT, &format!("{SERVICES}/{name}"), service.clone()).await
@@ -46,7 +46,8 @@ async fn node_ports_follow_the_port_name_on_update() {
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
     let mut service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
     let before = node_ports(&service);
-    // First other ports with the same names in another order, then a port that takes over another port's node port.
+    // The first update has other ports with the same names in a different order. In the second update, a port has the
+    // node port of another port.
     service["spec"]["ports"] = json!([{"name": "b", "port": 91}, {"name": "a", "port": 90}]);
     let after = put(&server, &service).await.body;
     assert_eq!(node_ports(&after), [before[1].clone(), before[0].clone()]);
@@ -132,7 +133,7 @@ async fn local_load_balancers_keep_their_health_check_port() {
     assert_eq!(refused.code, 500);
     assert!(refused.body.text("/message").contains(&why), "{:?}", refused.body);
 
-    // An update that omits the port keeps it. An update that changes it is rejected.
+    // An update that omits the port keeps the port. An update that changes the port is rejected.
     let mut same = service.clone();
     same["spec"].unset("healthCheckNodePort");
     assert_eq!(put(&server, &same).await.body.integer("/spec/healthCheckNodePort"), Some(port));
@@ -218,7 +219,7 @@ async fn external_name_service_may_repeat_a_node_port() {
     let external = json!({"type": "ExternalName", "externalName": "a.example", "ports": ports});
     let repeated = create(&server, "b", external).await;
     assert_eq!(node_ports(&repeated), [31000]);
-    // It holds no claim: deleting it does not free the port of the other Service.
+    // The terminating Service has no claim, so deleting it does not free the port of the other Service.
     assert_eq!(call(&server, Method::DELETE, &format!("{SERVICES}/b"), Json::Null).await.code, 200);
     let service = json!({"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": ports}});
     assert_eq!(call(&server, Method::POST, SERVICES, service).await.code, 422);

@@ -1,4 +1,4 @@
-//! Snapshots of a server: taking, restoring and parsing them.
+//! Tests of taking, restoring and parsing snapshots of a server.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, InvalidSnapshot, ServerSnapshot};

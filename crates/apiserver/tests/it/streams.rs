@@ -1,4 +1,4 @@
-//! Logs, exec, attach and port forwarding, on a server without kubelets.
+//! Tests of logs, exec, attach and port forwarding, on a server without kubelets.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

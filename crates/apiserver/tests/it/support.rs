@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The timeout of tests. It is longer than any of them takes.
+/// The timeout of tests. It is longer than the duration of any test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the CPU time of a clock.
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
     pub(crate) body: Json,
 }
 
-/// Sends a request and returns its response, whose body is still to be read.
+/// Sends a request and returns the response. The caller reads the body.
 pub(crate) async fn send(
     server: &ApiServer,
     method: Method,
@@ -68,7 +68,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// Establishes TLS on a connection to a server whose certificate this CA signed.
+/// Establishes TLS on a connection. This CA must have signed the server's certificate.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
@@ -105,7 +105,7 @@ pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> 
     version(&answer.body)
 }
 
-/// Merge-patches a config map and returns its resourceVersion.
+/// Changes a ConfigMap with a merge patch and returns its resourceVersion.
 pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Json) -> u64 {
     let answer = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), patch).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
@@ -117,13 +117,13 @@ pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
 
-/// A watch in progress.
+/// A client of a watch that has begun.
 pub(crate) struct Watch<B = Incoming> {
     body: B,
     rest: Vec<u8>,
 }
 
-/// The next step of a watch.
+/// The next event or the end of a watch.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     Event(Json),
@@ -138,7 +138,7 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// Like [`Self::start`], with this `User-Agent`.
+    /// Starts a watch as [`Self::start`] does, with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;
@@ -148,7 +148,7 @@ impl Watch {
 }
 
 impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
-    /// Reads the watch from this response.
+    /// Creates a watch that reads this response.
     pub(crate) fn of(response: Response<B>) -> Self {
         Self { body: response.into_body(), rest: Vec::new() }
     }

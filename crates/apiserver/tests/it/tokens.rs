@@ -1,4 +1,4 @@
-//! Service account tokens: claims, audiences, expiry and bound objects.
+//! Tests of service account tokens: claims, audiences, expiry and bound objects.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Whether a token is accepted. Asserts that requests and reviews agree.
+/// Returns whether the server accepts a token. Asserts that requests and token reviews have the same result.
 async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
     let answer = who_am_i(server, token, &[]).await;
@@ -91,7 +91,7 @@ async fn token_expires_with_a_minute_of_clock_skew() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600})).await;
-    // Clocks may disagree by a minute.
+    // Clocks may differ by a minute.
     server.set_clock_ahead(Duration::from_secs(630));
     assert!(is_valid(&server, &token).await);
     server.set_clock_ahead(Duration::from_secs(662));
@@ -210,7 +210,7 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // In process, because a paused clock does not wait for sockets.
+        // The test calls the server in process, because a paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");

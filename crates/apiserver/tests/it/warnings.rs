@@ -1,4 +1,4 @@
-//! Objects that are accepted but have no effect cause a warning. Objects that have their effect cause none.
+//! Tests that objects without an effect cause a warning, and that other objects do not.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// The names on the conformance page.
+// Returns the names on the conformance page.
 const WEBHOOKS: &str = "ValidatingWebhookConfiguration, MutatingWebhookConfiguration";
 const POLICIES: &str = "ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings";
 const RULES: &str = "x-kubernetes-validations in the schemas of custom resources";
@@ -21,7 +21,7 @@ const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is bu
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the names on the conformance page that the warnings of the response are about.
+/// Creates an object. Returns the names on the conformance page that occur in the warnings of the response.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);

@@ -1,6 +1,6 @@
-//! Bodies with many parts must take work in proportion to their bytes.
+//! Tests that the work for bodies with many items is proportional to their size.
 //!
-//! The tests are far from their timeout. Work that is quadratic in the number of parts takes many minutes with these bodies.
+//! The tests finish long before their timeout. Work that is quadratic in the number of items would take many minutes with these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -29,7 +29,7 @@ fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
-/// Returns finalizers with these numbers.
+/// Returns a list of finalizers with these numbers in their names.
 fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }
@@ -72,7 +72,7 @@ async fn many_owners_and_finalizers_take_linear_work() {
     assert_eq!(merged.code, 200, "{:?}", merged.body["message"]);
     let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
     assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
-    // Each of these causes an error.
+    // Each of these values causes an error.
     let odd: Json = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
 }
@@ -143,7 +143,8 @@ async fn long_json_patches_take_linear_work() {
 #[tokio::test]
 async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // Warnings that exceed 4096 characters in total are first cut to 256 each. Then as many are sent as fit into the limit.
+    // If the warnings have more than 4096 characters in total, each warning is truncated to 256 characters. After that, the server sends as
+    // many warnings as fit into the limit.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
@@ -162,7 +163,7 @@ async fn warnings_for_unknown_fields_are_truncated() {
 #[tokio::test]
 async fn many_host_ports_and_invalid_labels_take_linear_work() {
     let server = server().await;
-    // None of the ports conflict, so the search for a conflict does not end early.
+    // The ports do not conflict, so the search for a conflict does not end early.
     let ports = each(20_000, |at| json!({"containerPort": 1, "hostPort": at + 1}));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
     let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
@@ -238,7 +239,7 @@ async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // This would take 200 million steps without the limit.
+    // Without the limit, this would take 200 million steps.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();

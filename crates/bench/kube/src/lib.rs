@@ -1,4 +1,5 @@
-//! The workloads of the area `cache` on kube-rs. One handler uses the reflector and its store; several handlers use its shared store.
+//! The workloads of the area `cache` on kube-rs. A workload with one handler uses the reflector and its store. A workload with several
+//! handlers uses the shared store.
 //!
 //! `src/cache.rs` of pintle-bench describes the workloads.
 
@@ -69,7 +70,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks the count each millisecond and returns the time at which it has reached `wanted`.
+    /// Checks the count each millisecond. Returns the time at which the count has reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -125,8 +126,8 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler is a subscriber of a shared reflector, whose own stream only has to be polled. Handlers cannot subscribe after the
-    /// start of the reflector, so there is no first round with a single handler.
+    /// Each handler is a subscriber of a shared reflector. The stream of the reflector must be polled, but its items are not used. Handlers
+    /// cannot subscribe after the start of the reflector, so there is no first round with a single handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -198,7 +199,7 @@ impl Setting {
     }
 }
 
-/// Runs a reflector in its own task, which counts the events.
+/// Runs a reflector in a separate task. The task counts the events.
 fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
     let (store, writer) = reflector::store();
     let counts = Arc::new(Counts::default());
@@ -215,7 +216,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // For example 410 Expired: the watcher lists again.
+                // Errors such as 410 Expired are ignored, because the watcher lists again.
                 Ok(_) | Err(_) => 0,
             };
         }

@@ -1,4 +1,4 @@
-//! The cost of a write while watchers of other namespaces are connected.
+//! The workload that measures the cost of a write while watchers of other namespaces are connected.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::meter::{Tally, measure};
 /// The number of watches that share a connection.
 const SHARED: usize = 50;
 
-/// Writes sequentially with 0, 100 and 1,000 watchers, each of a different, unchanged namespace.
+/// Writes sequentially with 0, 100 and 1,000 watchers. Each watcher watches a different namespace in which nothing changes.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());

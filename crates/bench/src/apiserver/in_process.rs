@@ -1,4 +1,4 @@
-//! Writes and reads per second over the transport without sockets. The server runs in the same process.
+//! Workloads that measure writes and reads per second in process, without sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};

@@ -1,4 +1,4 @@
-//! Many watchers of one resource: their cost and the number of lost changes.
+//! Workloads with many watchers of one resource. They measure the cost of the watchers and the number of lost changes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,8 @@ use crate::meter::{Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// Each of 1,000 watchers has to receive 1,000 changes. Then 100 more watchers connect but read nothing while as many changes happen.
+/// First, 1,000 watchers must each receive 1,000 changes. After that, 100 more watchers connect and read nothing during another 1,000
+/// changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -59,7 +60,7 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server's memory in bytes per watcher that reads nothing. Each object has 1 KB, so that the changes exceed the socket
+/// Returns the server's memory per watcher that reads nothing, in bytes. Each object has 1 KB, so that the changes exceed the socket
 /// buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
@@ -94,7 +95,7 @@ fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first watcher has its own client").0.clone()
 }
 
-/// Receives `changes` changes, or fewer if the watch ends. Returns their number.
+/// Receives changes until their number is `changes` or the watch ends. Returns the number of changes.
 async fn receive(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {

@@ -1,4 +1,4 @@
-//! Like `cache`, but counts allocations, which makes it slower.
+//! Runs a workload as `cache` does, but counts allocations. Counting makes the program slower.
 
 use std::alloc::System;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! Measures the cost per object and event from bytes to the cache: `cache_decode PODS.jsonl`, with one object per line.
+//! Measures the cost per object and per event from bytes to the cache. The usage is `cache_decode PODS.jsonl`, where the file has one
+//! object per line.
 
 use std::env;
 use std::error::Error;
@@ -24,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The fields that a program needs if it only has to know which pods exist.
+/// The fields that a program needs if it must only know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -81,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the microseconds of CPU per frame to split a body into frames. With `reads`, also scans each frame for its object.
+/// Returns the CPU time per frame to split a body into frames, in microseconds. If `reads` is true, also scans each frame for its object.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -97,8 +98,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Runs a list of all pods and then a change of each. Prints the cost, or, with `ticks`, how long a concurrent task that is always ready
-/// had to wait.
+/// Runs a list of all pods, and then a change of each pod. Prints the cost. If `ticks` is true, prints the time that a concurrent task had
+/// to wait although it was always ready.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -130,7 +131,8 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures how long an always ready task had to wait. It uses the CPU time of the thread, because other programs may share the machine.
+/// Measures the time that a task had to wait although it was always ready. The measurement uses the CPU time of the thread, because other
+/// programs may run on the machine.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -181,7 +183,7 @@ fn clock(id: ClockId) -> Duration {
 /// The version of the list. All versions in the file have the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source with a list of the pods. When the gate opens, its watch sends each pod once more.
+/// A source with a list of the pods. When the gate opens, the watch of this source sends each pod once more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -220,7 +222,7 @@ impl<T: 'static> ListWatch for Source<T> {
     }
 }
 
-/// Returns the pod with another version, which has the same number of digits.
+/// Returns the pod with a different version that has the same number of digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();
@@ -229,7 +231,7 @@ fn at_version(pod: &Bytes, version: usize) -> Bytes {
     pod.into()
 }
 
-/// A stream whose items are all ready when the gate is open.
+/// A stream whose items are all ready when the gate opens.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

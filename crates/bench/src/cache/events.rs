@@ -1,4 +1,4 @@
-//! Updates from a watch to handlers.
+//! The workload that measures updates from a watch to handlers.
 
 use std::time::Instant;
 
@@ -12,16 +12,16 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures from the request for 200,000 updates until each handler has received all of them. By default our subscriptions merge updates
-/// that wait for a handler. Here they deliver each event, as the other sides do. One figure is the share of the sent events that the
-/// slowest handler received.
+/// Measures the time from the request for 200,000 updates until each handler has received all updates. By default, our subscriptions merge
+/// updates that wait for a handler. In this workload, they deliver each event, like the libraries they are compared with. One figure is the
+/// share of the sent events that the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
     round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// Measures the same with one handler, and then with `handlers`.
+/// Runs the measurement with one handler, and then with `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -42,7 +42,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs new versions.
+    // The second round needs resource versions that were not sent before.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

@@ -1,4 +1,4 @@
-//! Our informer, and a handler that counts.
+//! Our informer, and a handler that counts objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use tokio::sync::watch;
 
 use super::Setting;
 
-/// The parts of a pod that the informer keeps.
+/// The fields of a pod that the informer keeps.
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// The default of an informer: without managed fields.
+    /// The fields that an informer keeps by default, which are all except managed fields.
     Unmanaged,
-    /// Without managed fields and annotations.
+    /// All fields except managed fields and annotations.
     Stripped,
 }
 
@@ -34,7 +34,7 @@ impl Kept {
     }
 }
 
-/// An object type that these workloads can use.
+/// An object type that the cache workloads can use.
 pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
@@ -49,9 +49,9 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A counting handler. It is done when it has received the newest state of `wanted` objects, each once.
+/// A handler that counts. It is done when it has received the newest state of `wanted` objects, once for each object.
 pub(super) struct Counter {
-    /// Versions from this one on are the newest state.
+    /// The first version that counts as the newest state.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -69,7 +69,7 @@ struct Counts {
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// Ends the handler when it is dropped.
+    /// A guard that ends the handler when it is dropped.
     pub(super) guard: HandlerGuard,
 }
 

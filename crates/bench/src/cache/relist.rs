@@ -1,4 +1,4 @@
-//! A re-list after the server has ended the watch with 410 Expired.
+//! The workload that measures a re-list after the server has ended the watch with 410 Expired.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure, peak, resident};
 
-/// One pod of a hundred has changed. The time runs from the list request, after any back-off, until a handler has received the changes. CPU
-/// and memory are measured from the end of the watch until one second after that. No side collects garbage or returns memory between the
-/// first list and the measurement.
+/// One pod in a hundred has changed. The time is measured from the list request, after any back-off, until a handler has received the
+/// changes. CPU and memory are measured from the end of the watch until one second after that. No program collects garbage or returns
+/// memory to the system between the first list and the measurement.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));

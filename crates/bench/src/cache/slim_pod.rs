@@ -1,4 +1,4 @@
-//! A pod with the fields that the plug-ins of kube-scheduler read, and no others.
+//! A pod that has only the fields that the plug-ins of kube-scheduler read.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod for a scheduler. Pods share no data. Fields that few pods have are behind a pointer.
+/// A pod for a scheduler. Pods share no data. Fields that only few pods have are behind a pointer.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -68,7 +68,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// Empty matches all keys.
+    /// The key. An empty key matches all keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -236,7 +236,7 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of the persistent volume claims. Such claims can bind a pod to certain nodes.
+/// Returns the names of the persistent volume claims. A claim can bind a pod to certain nodes.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! How long an informer blocks the only thread of a runtime.
+//! The workload that measures the time for which an informer blocks the only thread of a runtime.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use crate::Sample;
 use crate::meter::{Tally, measure, thread_cpu};
 
 /// Runs the first list on a runtime with one thread, until a handler has received all objects. Another task yields in a loop and measures
-/// the longest time that it had to wait: in wall time, and in CPU time, which excludes the times at which the thread had no processor.
+/// the longest time that it had to wait. The time is measured as wall time and as CPU time. CPU time excludes the times at which the thread
+/// had no processor.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

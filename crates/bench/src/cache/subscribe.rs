@@ -1,4 +1,4 @@
-//! A subscription to a running informer.
+//! The workload that measures a subscription to a running informer.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The first list of an informer.
+//! The workload that measures the first list of an informer.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use super::informer::{Counted, Counter, Kept, Kind, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Measures the time from the start of the informer until its store is complete. The client exists before, but has no connection. CPU and
-/// memory are measured until the one counting handler has received all objects.
+/// Measures the time from the start of the informer until its store is complete. The client already exists, but has no connection. CPU and
+/// memory are measured until the only handler has received all objects.
 pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
     let informer = informer::<T>(setting, kept, streaming_list);
     let (pods, mut synced) = (setting.feed.stats().pods, Duration::ZERO);
@@ -24,7 +24,8 @@ pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, st
     sample.with("s until synced", synced.as_secs_f64())
 }
 
-/// Starts the informer and waits for the store and a handler. Returns the counts and the time until the store was complete.
+/// Starts the informer, and waits until the store is complete and a handler is done. Returns the handler's counts, and the time until the
+/// store was complete.
 async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
     let mut counted = Counter::add(informer.subscribe(), u64::MAX, 1);
     let begin = Instant::now();
@@ -35,7 +36,7 @@ async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
     (counted, synced)
 }
 
-/// Starts the informer, waits for its first list and lets it settle.
+/// Starts the informer, waits for its first list, and lets the informer settle.
 pub(super) async fn start_and_settle<T: Kind>(setting: &Setting, informer: &SharedInformer<T>) {
     drop(start(informer).await);
     setting.settle().await;

@@ -1,4 +1,4 @@
-//! A contender for a lease, with its own client as a process has it.
+//! A contender for a lease. It has a separate client, like a separate process.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// The number of a new leader and the time at which it began to lead.
+/// The number of a new leader, and the time at which it began to lead.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {

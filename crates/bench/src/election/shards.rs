@@ -1,4 +1,4 @@
-//! Replicas that share shards: how long a shard has no owner, and how many shards move.
+//! The workload with replicas that share shards. It measures the time for which a shard has no owner, and the number of shards that move.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::meter::{Tally, measure};
 
 const SHARDS: u32 = 8;
 
-/// A period in which a replica worked on a shard.
+/// A period during which a replica worked on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,
@@ -58,7 +58,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each has a fourth of the keys on average. Other moves are unnecessary.
+    // With four replicas, each has a fourth of the keys on average. More moves than this are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -75,7 +75,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
 
 fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
-    // The names alone determine which replica gets which shard.
+    // Only the names of replicas and shards determine the owner of a shard.
     let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
     let shares = cluster(setting, &InMemoryProvider::new()).shards("default", &name, config);
@@ -104,7 +104,7 @@ impl Ledger {
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// Returns the shards that moved between two times. The stretches are in order.
+    /// Returns the shards that moved between two times. `stretches` must be in order.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));

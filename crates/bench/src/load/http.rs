@@ -1,4 +1,4 @@
-//! The part of HTTP/1.1 that clients of the load server need: requests without a body, and chunked responses.
+//! The HTTP/1.1 features that clients of the load server need. These are requests without a body, and chunked responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;
@@ -96,11 +96,12 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Whether the client has closed the connection. Data from the client counts as well: no client sends anything while it reads a watch.
+    /// Returns whether the client has closed the connection. Returns true if the client sends data, because no client sends data while it
+    /// reads a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // The next request may take any time.
+        // There is no time limit for the next request.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

@@ -60,7 +60,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // A second order would replace the first if the watch had not seen it yet. The benchmarks never do that.
+    // The test waits, because a second order would replace the first order if the watch has not read it yet. The
+    // benchmarks never send a second order so early.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

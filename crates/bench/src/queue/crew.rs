@@ -1,4 +1,4 @@
-//! The workers and producers: plain threads or tokio tasks.
+//! The workers and producers of a workload. They are plain threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,18 +23,18 @@ pub(super) trait Crew {
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Starts the same worker, but it marks a key as done and takes the next one in one call.
+    /// Starts a worker as [`worker`](Self::worker) does, but this worker marks a key as done and takes the next key in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that does nothing with the keys. The setting decides how it takes them.
+    /// Starts a worker that does nothing with the keys. The setting determines whether it uses separate calls or one call for each key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that runs `steps` steps and counts them.
+    /// Starts a producer that runs `steps` steps and counts the steps.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits for the member and returns its count.
+    /// Waits until a worker or producer ends, and returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -95,7 +95,7 @@ impl Crew for Threads {
     }
 }
 
-/// Tasks in tokio's default runtime, which has one worker thread for each available CPU.
+/// Tokio tasks in the default runtime, which has one worker thread for each available CPU.
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {
@@ -109,8 +109,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // No task waits for the network here, so each iteration consumes tokio's budget, as a reconciler would. Otherwise a task would never
-    // yield its thread.
+    // Each iteration consumes tokio's budget, as a reconciler would. Tasks in this workload do not wait for the network, so without the
+    // budget a task would never yield its thread.
 
     fn worker<K: Key>(
         &self,

@@ -1,4 +1,4 @@
-//! Delayed adds, with a worker waiting for the keys.
+//! Workloads with delayed adds. A worker waits for the keys.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,14 @@ use crate::meter::{Tally, measure};
 /// The rate limiter that computes the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter by failures of the item.
+    /// The limiter whose delay depends on the failures of the item.
     Item,
-    /// client-go's default: the limiter by item and a bucket for all keys, which passes 100 keys at once and then 10 per second.
+    /// The default limiter of client-go. It combines the limiter by item with a token bucket for all keys. The bucket passes 100 keys at
+    /// once, and after that 10 keys per second.
     Default,
 }
 
-/// Adds 1 M keys with random delays of up to 1 s. Measured until the last key is done.
+/// Adds 1 M keys with random delays of up to 1 s. The measurement ends when the last key is done.
 pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     let mut random = Rng::with_seed(1);
     let delay = |key| (key, Duration::from_nanos(random.u64(..1_000_000_000)));
@@ -35,7 +36,8 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     })
 }
 
-/// Adds 1 M keys with the delays of a limiter. Measured until the last key is done; with the default limiter, until the first 100 are done.
+/// Adds 1 M keys with the delays of a limiter. The measurement ends when the last key is done. With the default limiter, it ends when the
+/// first 100 keys are done.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -50,7 +52,7 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures `adds`, which adds `n` keys, until a waiting worker is done with `soon` of them.
+/// Measures `adds`, which adds `n` keys. The measurement ends when a waiting worker is done with `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

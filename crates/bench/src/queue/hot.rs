@@ -1,4 +1,4 @@
-//! Few keys that are added many times.
+//! The workload with few keys that are added many times.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Eight producers add 1 M random keys each, out of 100 k, while eight workers take them. Measured until all keys are done.
+/// Eight producers each add 1 M keys, chosen at random from 100 k keys, while eight workers take them. The measurement ends when all keys
+/// are done.
 pub(super) fn hot<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let keys: Arc<[K]> = keys(setting.size(100_000)).into();
     let queue: WorkQueue<K, C::Clock> = setting.queue();

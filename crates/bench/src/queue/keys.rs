@@ -17,7 +17,7 @@ pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
 
 const DIGITS: usize = 8;
 
-/// Creates namespaced names of about 30 bytes, before the measurement.
+/// Creates namespaced names of about 30 bytes. This happens before the measurement.
 pub(super) fn keys<K: Key>(n: usize) -> Vec<K> {
     let mut name = String::new();
     let key = |i: usize| {

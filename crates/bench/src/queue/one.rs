@@ -1,4 +1,4 @@
-//! One thread and one key at a time.
+//! Workloads with one thread and one key at a time.
 
 use pintle_workqueue::WorkQueue;
 
@@ -7,13 +7,13 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Adds, takes and finishes 1 M keys, one after the other. The second round is measured.
+/// Adds, takes and finishes 1 M keys, one after the other, in two rounds. Only the second round is measured.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     again(setting, &keys, keys.len())
 }
 
-/// Does the same with one key, 3 M times.
+/// Adds, takes and finishes one key, 3 M times.
 pub(super) fn same<K: Key>(setting: Setting) -> Sample {
     again(setting, &keys::<K>(1), setting.size(3_000_000))
 }

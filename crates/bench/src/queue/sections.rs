@@ -1,8 +1,8 @@
-//! How long one call can hold the lock of the queue.
+//! Workloads that measure the time for which one call can hold the lock of the queue.
 //!
-//! A program cannot see the locked sections of the queue from outside. But a call holds at most one lock at a time, so the CPU time of the
-//! call bounds each of its sections. The thread's CPU clock is read once between two calls, so the bound is a little too high. A call with
-//! many short sections shows in the calls of another thread: the wall time of its slowest `done`.
+//! A program cannot measure the locked sections of the queue from outside. However, a call holds at most one lock at a time, so the CPU
+//! time of a call is an upper bound for each of its locked sections. The thread's CPU clock is read once between two calls, so the bound is
+//! a little too high. For calls with many short sections, the workloads also measure the wall time of the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, thread_cpu};
 
-/// The number of keys that the other thread holds and finishes one by one.
+/// The number of keys that are in flight in the other thread. This thread finishes them one by one.
 const HELD: usize = 100_000;
 
 /// 1 M keys become due at once. One thread takes and finishes them.
@@ -34,7 +34,7 @@ pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// 1 M keys become due at once, and a call reads the counts.
+/// 1 M keys become due at once, and a call reads the queue's counts.
 pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
     let sample = when_due::<K>(setting, |queue, n| {
@@ -45,7 +45,7 @@ pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, counts()", counts.micros())
 }
 
-/// One thread grows the queue to 10 M keys and drains it.
+/// One thread adds 10 M keys to the queue and drains it.
 pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
     let queue: WorkQueue<K> = setting.queue();
     let (keys, held) = prepare(&queue, setting.size(10_000_000));
@@ -72,7 +72,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. They begin when 1 M keys have become due since the last call; the keys had different delays.
+/// Measures `calls`. They begin when 1 M keys with different delays have become due since the last call.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -86,7 +86,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     sample.with("us, longest done beside", other.micros())
 }
 
-/// Returns `n` keys for an empty queue, and other keys that are in flight already.
+/// Returns `n` keys for an empty queue, and other keys that are already in flight.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {

@@ -1,4 +1,4 @@
-//! The number of crates in a client's dependency tree.
+//! The workload that counts the crates in the dependency tree of a client.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Concurrent GETs of one small object, each decoded.
+//! Workloads with concurrent GETs of one small object. Each response is decoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol
     run(setting, runtime, vec![api; at_once])
 }
 
-/// Does not decode the object.
+/// The response is not decoded.
 pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let client = setting.client(protocol).for_group_version(&GroupVersion::new("", "v1"));
     run(setting, runtime, vec![client; at_once])
@@ -29,7 +29,7 @@ pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, prot
 
 /// A client that sends requests one after the other.
 pub(super) trait Getter: Send + 'static {
-    /// Gets the object once. Panics if the response is not the object.
+    /// Gets the object once. Panics if the response does not contain the object.
     fn get_once(&mut self) -> impl Future<Output = ()> + Send;
 }
 

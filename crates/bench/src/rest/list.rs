@@ -1,4 +1,4 @@
-//! A list of 20,000 pods that are dropped at once.
+//! The workload with a list of 20,000 pods. Each pod is dropped directly after decoding.
 
 use std::pin::pin;
 
@@ -12,7 +12,7 @@ use super::Setting;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Decodes and drops each pod as it arrives. Only the full list is measured. A small list before it loads the code and connects.
+/// Decodes and drops each pod as it arrives. Only the full list is measured. An earlier small list loads the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     let client = RestClient::new(ClientConfig::new(setting.server.as_str())).expect("cannot create a client");
     let pods: Api<Pod> = Api::all(client);

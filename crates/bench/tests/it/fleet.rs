@@ -1,6 +1,6 @@
-//! A fleet of real processes that are killed, stopped, paused by a signal and disconnected from the server. If `PINTLE_FLEET_GO` names the
-//! program of client-go's elector, half of the processes run it; `cargo xtask conformance --fleet` builds that program. The server is an
-//! embedded one, or the one of the kubeconfig `PINTLE_FLEET_KUBECONFIG`.
+//! Tests with a fleet of real processes. The test kills processes, stops them, pauses them with a signal, and disconnects them from the
+//! server. If `PINTLE_FLEET_GO` is the path of a program with client-go's elector, half of the processes run this program. `cargo xtask
+//! conformance --fleet` builds it. The server is an embedded server, or the server in the kubeconfig `PINTLE_FLEET_KUBECONFIG`.
 
 mod proxy;
 
@@ -27,7 +27,7 @@ struct Process {
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
-    /// Closes the standard input, so the process releases the lease.
+    /// Closes the standard input of the process, so the process releases the lease.
     Stop,
     /// Sends SIGSTOP, and SIGCONT when another process leads.
     Pause,
@@ -42,7 +42,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and logs of all processes, including ended ones.
+    /// The identities and logs of all processes, including processes that have ended.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -65,7 +65,7 @@ impl Fleet {
         self.processes.push(Process { identity, is_ours, child, log, proxy, is_paused: false });
     }
 
-    /// Waits until a process other than `other_than` acts, and returns its index.
+    /// Waits until a process other than `other_than` acts. Returns the index of this process.
     async fn leader(&self, other_than: Option<&str>) -> usize {
         let begin = Instant::now();
         let log_length = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
@@ -85,7 +85,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues until a renewal fails. It may act at the same time as another leader; this is known.
+        // After a pause, client-go's elector continues to act until a renewal fails. It is known that it can act at the same time as
+        // another leader.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -104,7 +105,7 @@ impl Fleet {
             Disruption::Disconnect => leader.proxy.cut(false),
             Disruption::Kill | Disruption::Stop => {}
         }
-        // A process of client-go also ends when it has lost its term.
+        // A process with client-go's elector also ends when it loses its term.
         if !leader.is_ours || !matches!(disruption, Disruption::Disconnect) {
             leader.child.wait().unwrap();
             self.processes.remove(index);
@@ -112,11 +113,11 @@ impl Fleet {
         }
     }
 
-    /// Returns the first and last action of each term, with the identity of the leader, in order.
+    /// Returns the first and the last action of each term, and the identity of the leader. The terms are in order.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
-            // A process that never led has no log. A killed process may have left an incomplete line.
+            // A process that never led has no log. The log of a killed process may end with an incomplete line.
             let text = fs::read_to_string(log).unwrap_or_default();
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             for term in whole.split("term\n").map(str::trim).filter(|term| !term.is_empty()) {
@@ -175,7 +176,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // Paused processes were resumed before, so they have logged all of their actions.
+    // Paused processes have been resumed, so they have logged all of their actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

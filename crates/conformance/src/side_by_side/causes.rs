@@ -5,14 +5,15 @@ use std::fmt;
 
 use crate::{Difference, Json, Step, compare};
 
-/// The cause of differences, independent of document and request.
+/// The cause of differences. It does not depend on the document and the request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
-    /// The kind of the document: `apps/v1/Deployment`.
+    /// The kind of the document, such as `apps/v1/Deployment`.
     pub kind: String,
-    /// The path in the response, with `*` for indexes: `/body/spec/ports/*/name`.
+    /// The path in the response, with `*` instead of indexes, such as `/body/spec/ports/*/name`.
     pub place: String,
-    /// `missing` or `added` in the embedded server's response, `value` for another value, or both status codes and the real message.
+    /// The type of the difference. `missing` and `added` refer to the embedded server's response, and `value` means a different value. If
+    /// the status codes differ, this is both status codes and the real server's message.
     pub how: String,
 }
 
@@ -27,9 +28,9 @@ impl fmt::Display for Cause {
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
-    /// The requests: `create`, `put status`.
+    /// The requests, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents.
+    /// The documents that have this difference.
     pub documents: BTreeSet<String>,
     /// The first responses of both servers.
     pub example: String,
@@ -108,7 +109,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Returns a path with `*` for indexes of lists and a short form of the keys of managed fields.
+/// Returns a path with `*` instead of list indexes, and with a short form of the keys of managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -118,7 +119,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// Returns a message with `*` for its quoted parts and `#` for its numbers.
+/// Returns a message with `*` instead of quoted texts and `#` instead of numbers.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: they are created first, and their discovery and OpenAPI documents are compared.
+//! Creates CustomResourceDefinitions before all other documents, and compares their discovery and OpenAPI documents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{Causes, Comparison, Servers};
 use crate::Json;
 use crate::session::{Server, Session};
 
-/// The time that a server has to publish a definition.
+/// The maximum time in which a server must publish a definition.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -28,7 +28,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // A second definition with the same name is sent after the first one exists.
+        // If two definitions have the same name, the second definition is sent after the first definition exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -36,11 +36,11 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // One deadline for all definitions: differences that remain then are permanent.
+        // There is one deadline for all definitions. Differences that remain at the deadline are permanent.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // A definition that one server rejected is not compared here: its create is a difference already.
+            // A definition that one server rejected is not compared here, because its create is already a difference.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }

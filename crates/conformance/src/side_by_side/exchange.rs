@@ -14,11 +14,11 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends a document to a server and returns the steps with their responses. It stops if the server rejects the create.
+/// Sends a document to a server and returns the steps with their responses. Stops if the server rejects the create.
 ///
 /// # Errors
 ///
-/// A request without a response.
+/// Returns an error if a request has no response.
 pub(super) async fn exchange(
     server: &Arc<Server>,
     id: &str,
@@ -34,7 +34,7 @@ pub(super) async fn exchange(
 ///
 /// # Errors
 ///
-/// A request without a response.
+/// Returns an error if a request has no response.
 pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
     let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
     for path in paths {
@@ -122,7 +122,7 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to its own namespace. A text like `${x}` in the document is not a variable.
+/// Moves the document to a separate namespace. Escapes texts like `${x}` in the document, because they are not variables.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -138,7 +138,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Returns the document with its own status, or with a condition if it has none.
+/// Returns the document with a status. If the document has no status, the result has a condition.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();

@@ -11,7 +11,8 @@ use crate::Json;
 /// One document of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The file, relative to the folder, and the number of the document in it: `pods/a.yaml#2`.
+    /// The path of the file, relative to the folder, and the number of the document in the file, such as
+    /// `pods/a.yaml#2`.
     pub(super) place: String,
     pub(super) body: Json,
 }
@@ -22,28 +23,29 @@ impl Manifest {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
 
-    /// Returns `apps/v1/Deployment`.
+    /// Returns the API version and the kind, such as `apps/v1/Deployment`.
     pub(super) fn kind(&self) -> String {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Whether the group does not belong to Kubernetes itself.
+    /// Returns whether the group does not belong to Kubernetes itself.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
     }
 
-    /// Whether this is a CustomResourceDefinition.
+    /// Returns whether this is a CustomResourceDefinition.
     pub(super) fn is_definition(&self) -> bool {
         self.text("/kind") == "CustomResourceDefinition"
     }
 }
 
-/// All documents below a folder, ordered by file name.
+/// All documents of the files below a folder, ordered by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests, with the reason: invalid YAML, or no apiVersion or kind.
+    /// The documents that are not manifests, with the reason. A reason is invalid YAML, or a missing apiVersion or
+    /// kind.
     pub(super) skipped: Vec<String>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Manifests {
 ///
 /// # Errors
 ///
-/// A file cannot be read; the folder has no manifests.
+/// Returns an error if a file cannot be read, or if the folder has no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;

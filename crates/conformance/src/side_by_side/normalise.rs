@@ -1,5 +1,5 @@
-//! Replaces the values that each server chooses with placeholders: addresses, ports and ages. Names, uids, times and resourceVersions have
-//! placeholders already.
+//! Replaces values that each server chooses with placeholders. These are addresses, ports and ages. Names, uids, times and resourceVersions
+//! already have placeholders.
 
 use crate::{Json, Step};
 
@@ -52,7 +52,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
         Json::Object(members) => {
             let dropped = |name: &str| match name {
                 "message" => custom && json.at("/details/causes").is_some(),
-                // The API description of a column.
+                // This member is the API description of a table column.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
@@ -73,12 +73,12 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Whether this is an address of the Service range.
+/// Returns whether this is an address of the Service range.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }
 
-/// Masks a cell of a table: an address, an age, or ports like `80:30123/TCP`.
+/// Masks a cell of a table if it is an address, an age, or ports like `80:30123/TCP`.
 fn cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {

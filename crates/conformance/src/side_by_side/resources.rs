@@ -1,4 +1,4 @@
-//! The resources that a server's discovery documents list.
+//! The resources that the discovery documents of a server list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::session::{Server, Session};
 /// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
-    /// `/api/v1`, `/apis/apps/v1`.
+    /// The path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub(super) root: String,
-    /// The plural name.
+    /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether objects are stored. The requests of other resources only return a response.
+    /// Whether objects are stored. A create of another resource only returns a response.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -31,7 +31,7 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// A document that cannot be read.
+    /// Returns an error if a document cannot be read.
     pub(super) async fn of(server: &Arc<Server>) -> anyhow::Result<Self> {
         let session = Session::new(server, "discovery");
         let groups = session.get("/apis").await?;

@@ -1,4 +1,4 @@
-//! Tests of the replayer.
+//! Tests that replay recorded cases.
 
 #![allow(clippy::unwrap_used)]
 

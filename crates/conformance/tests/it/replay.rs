@@ -1,11 +1,11 @@
-//! Tests of the replayer against the embedded server, a silent server, and no server.
+//! Tests of replaying cases against the embedded server, against a server that never responds, and without a server.
 
 use std::time::Duration;
 
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, packed_folder, replay};
 use tokio::net::TcpListener;
 
-/// Cases with each type of step that any API server has to pass.
+/// Cases with each type of step. Every API server must pass them.
 const PLAIN: [&str; 3] =
     ["lifecycle/create-already-exists", "list/limit-divides-count", "watch/timeout-with-nothing-to-say"];
 

@@ -1,4 +1,4 @@
-//! The owners of fields after updates and applies.
+//! Tests of the owners of fields after updates and applies.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -300,7 +300,7 @@ fn version_with_other_field_names_tracks_its_own_fields() {
 fn kubectl_takes_over_only_its_own_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
-    // The paths exceed the size limit of conflicts and sort before the other manager's path.
+    // The paths exceed the size limit of conflicts, and are sorted before the path of the other manager.
     let own =
         |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
     let mut sent = config_map(own("1").into());

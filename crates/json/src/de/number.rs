@@ -1,4 +1,4 @@
-//! Numbers that `serde_json` passes as maps.
+//! Numbers that `serde_json` passes to a visitor as maps.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -10,21 +10,22 @@ use serde_json::Number;
 
 /// A number, or the members of a map, as a visitor gets them in `visit_map`.
 ///
-/// With the feature `arbitrary_precision`, `serde_json` passes a number as a map with one special key and the number as text. Any crate can
-/// turn the feature on for the whole build. Without the feature, an object that has this key itself is an object. With it, the object is
-/// read as the number or is an error, because `serde_json` does not distinguish the two.
+/// With its feature `arbitrary_precision`, `serde_json` passes a number as a map with one special key. The value of the key is the text of
+/// the number. Any crate can enable the feature for the whole build. If the feature is enabled, a JSON object with this special key is read
+/// as a number or causes an error, because `serde_json` does not distinguish the two. If the feature is disabled, such an object is an
+/// ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
-    /// The members.
+    /// The members of an object.
     Map(PeekedMap<'de, A>),
     /// A number.
     Number(Number),
 }
 
-/// The special key, and the name of the struct as which `serde_json` serializes such a number.
+/// The special key. It is also the name of the struct that `serde_json` uses to serialize such a number.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature is on. Numbers then keep their text, so these two differ.
+/// Whether the feature `arbitrary_precision` is enabled. If it is enabled, numbers keep their text, so `1.0` and `1.00` differ.
 static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
@@ -33,16 +34,16 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     ///
     /// # Errors
     ///
-    /// The source fails, or the value of the special key is not a number.
+    /// Returns an error if the source returns one, or if the value of the special key is not a number.
     pub fn of(from: A) -> Result<Self, A::Error> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// Like [`of`](Self::of), with an explicit choice of whether numbers are maps.
+    /// Checks the first key if `numbers_are_maps` is true. Otherwise like [`of`](Self::of).
     ///
     /// # Errors
     ///
-    /// The same as for [`of`](Self::of).
+    /// Returns an error in the same cases as [`of`](Self::of).
     pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
         let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {
@@ -55,7 +56,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map whose first key may have been read.
+/// The members of a map. The first key may already have been read.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

@@ -7,7 +7,7 @@ use serde_json::Error;
 
 use crate::Json;
 
-/// A number that keeps its text must know the requested type.
+/// The requested type must be passed to a number that keeps its text.
 macro_rules! forward_number {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

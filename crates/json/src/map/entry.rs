@@ -3,7 +3,7 @@
 use super::{Map, MapLayout, find};
 use crate::{Json, Text};
 
-/// The entry of a key, from [`Map::entry`].
+/// The entry of a key. Returned by [`Map::entry`].
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,
@@ -11,17 +11,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the value. Inserts `value` if there is none.
+    /// Returns the value of the key. Inserts `value` if the key is absent.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// Returns the value. Inserts the result of `make` if there is none.
+    /// Returns the value of the key. Inserts the result of `make` if the key is absent.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // The tree checks this itself.
+            // A tree needs no search here, because its entry finds the key.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

@@ -131,14 +131,14 @@ impl IntoIterator for Map {
     }
 }
 
-/// The last of duplicate keys wins.
+/// Collects members. If a key occurs several times, the last value is kept.
 impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
         members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));
     }
 }
 
-/// The last of duplicate keys wins.
+/// Adds members. If a key occurs several times, the last value is kept.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         let mut map = Self::new();

@@ -1,18 +1,18 @@
-//! Serializes the keys of objects: strings, and values with a plain text form.
+//! Serializes the keys of objects. A key is a string or a value that has a text form, such as an integer.
 
 use serde::ser::{Error as _, Impossible, Serialize, Serializer};
 use serde_json::Error;
 
 use crate::Text;
 
-/// Serializes a value to a key.
+/// A serializer that converts a value to a key.
 pub(super) struct KeySerializer;
 
 fn no_key<T>() -> Result<T, Error> {
     Err(Error::custom("the key of an object must be a string"))
 }
 
-/// Implements methods for values whose key is their text form.
+/// Implements methods for values that become keys by their text form.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Text, Error> {

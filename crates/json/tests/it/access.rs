@@ -1,4 +1,4 @@
-//! The methods that read and change values.
+//! Tests of the methods that read and change values.
 
 use pintle_json::{Json, json};
 

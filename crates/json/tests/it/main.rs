@@ -1,4 +1,4 @@
-//! Comparisons with `serde_json` as the oracle, and tests of the methods that read and change values.
+//! Tests that compare results with `serde_json`, and tests of the methods that read and change values.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access;
@@ -9,7 +9,7 @@ use pintle_json::Json;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::Value;
 
-/// Generates any value, with small and large objects.
+/// Generates arbitrary values, with small and large objects.
 fn value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,5 @@
-//! Compares objects with a map of the standard library, around the size at which they become trees.
+//! Tests that compare objects with a map of the standard library. The sizes are near the size at which an object
+//! becomes a tree.
 
 use std::collections::BTreeMap;
 

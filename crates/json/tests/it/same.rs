@@ -1,4 +1,4 @@
-//! Behaviour that matches `serde_json::Value`.
+//! Tests of behaviour that must match `serde_json::Value`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ proptest! {
     fn value_is_read_written_and_converted_like_serde_json(value in value()) {
         let text = value.to_string();
         let json: Json = text.parse().unwrap();
-        // The writer of serde_json formats some floats differently.
+        // `serde_json` formats some floats differently.
         prop_assert_eq!(json.to_string().into_bytes(), pintle_json::to_vec(&value).unwrap());
         prop_assert_eq!(format!("{json:#}").into_bytes(), pintle_json::to_vec_pretty(&value).unwrap());
         prop_assert_eq!(&Value::from(json.clone()), &value);
@@ -141,7 +141,7 @@ fn structs_and_enums_serialize_like_serde_json_and_deserialize() {
     assert!(to_json(&BTreeMap::from([(vec![1], 1)])).is_err(), "a list is not a key");
 }
 
-/// A number as `serde_json` serializes it with the feature `arbitrary_precision`.
+/// A number in the form that `serde_json` serializes if the feature `arbitrary_precision` is enabled.
 #[derive(Serialize)]
 #[serde(rename = "$serde_json::private::Number")]
 struct TextNumber {
@@ -157,7 +157,8 @@ fn number_that_keeps_its_text_is_a_number() {
 
 #[test]
 fn deep_value_is_dropped_on_a_thread() {
-    // About 100 times as deep as values read from outside. It fits a thread's stack of 2 MiB, as does a `serde_json::Value`.
+    // This depth is about 100 times the limit for values from clients. Such a value fits into a thread's stack of 2 MiB. The same is true
+    // for a `serde_json::Value`.
     let work = || {
         let mut deep = Json::Null;
         for at in 0..8_000 {

@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902), with limits on what one patch may do.
+//! JSON patches (RFC 6902), with limits on the cost of one patch.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,14 +12,14 @@ use crate::{DEEPEST, JsonNode, StrictFinding};
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of values that a patch places, including nested values. Each placed value is walked to find its depth. Without this
-/// limit, a patch that moves a large value back and forth would take minutes.
+/// The maximum number of values that a patch inserts, including nested values. To find the depth of an inserted value, the code visits all
+/// values inside it. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
-/// The maximum number of times that a patch shifts list items, by inserting or removing an item in front of them.
+/// The maximum number of list items that a patch shifts in all. Inserting or removing an item shifts all items behind it.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A list of operations, applied in order. Applying fails if the operations copy more than 3 MiB in total, or would nest a value deeper
-/// than 127 lists and objects.
+/// A JSON patch. Its operations are applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a value would
+/// be nested in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
@@ -32,7 +32,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// `None` if absent.
+    /// The value. `None` if the operation has no member `value`.
     value: Option<Json>,
 }
 
@@ -173,18 +173,19 @@ impl PatchOperation {
     }
 }
 
-/// The work that a patch has done so far.
+/// The counts that are compared with the limits of a patch.
 #[derive(Default)]
 struct Effort {
     copied: usize,
     placed: usize,
     shifted: usize,
-    /// An error text, if the patch exceeds a limit.
+    /// The error text if the patch has exceeded a limit.
     excess: Option<String>,
 }
 
 impl Effort {
-    /// Counts a value that will be placed at the path. Returns `None` if it exceeds the limit, or would be nested too deeply.
+    /// Counts a value before it is inserted at the path. Returns `None` if the count exceeds the limit, or if the value would be nested too
+    /// deeply.
     fn place(&mut self, path: &str, value: &Json) -> Option<()> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
@@ -197,7 +198,7 @@ impl Effort {
         placed
     }
 
-    /// Counts a value and its parts. `levels_left` is the number of levels that may still nest.
+    /// Counts a value and all values inside it. `levels_left` is the number of nesting levels that are still allowed.
     fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MAX_PLACED {
@@ -216,7 +217,7 @@ impl Effort {
         }
     }
 
-    /// Counts shifted list items. Returns `None` if they exceed the limit.
+    /// Counts shifted list items. Returns `None` if the count exceeds the limit.
     fn shift(&mut self, items: usize) -> Option<()> {
         self.shifted += items;
         if self.shifted > MAX_SHIFTED {
@@ -227,7 +228,7 @@ impl Effort {
         Some(())
     }
 
-    /// Counts a value before it is copied. Returns `None` if it exceeds the limit.
+    /// Counts the bytes of a value before it is copied. Returns `None` if the count exceeds the limit.
     fn copy(&mut self, value: &Json) -> Option<()> {
         pintle_json::to_writer(self, value).ok()
     }
@@ -291,7 +292,8 @@ fn index(part: &str, length: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < length)
 }
 
-/// Returns `Some(None)` for an absent member of a map, and `None` for an absent item of a list.
+/// Returns the value at a key of a map or list. Returns `Some(None)` for an absent member of a map, and `None` for an absent item of a
+/// list.
 fn get<'a>(parent: &'a Json, key: &str) -> Option<Option<&'a Json>> {
     match parent {
         Json::Object(members) => Some(members.get(key)),

@@ -1,13 +1,13 @@
-//! The order of a list after a strategic merge patch.
+//! Orders the items of a list after a strategic merge patch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items. The items of the patch (or of its `$setElementOrder`) keep their order, and so do the items that are only in
-/// the live list. The two sequences are then merged. A live-only item goes first only if the next item of the other sequence is also in the
-/// live list, and behind it.
+/// Orders the merged items. There are two sequences: the items that the patch lists (or its `$setElementOrder`), and the items that are
+/// only in the live list. Each sequence keeps its order when the two are merged. A live-only item precedes the next item of the patch only
+/// if it also precedes this item in the live list. All other live-only items follow.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -29,13 +29,13 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// The indexes of items in a list. For equal items, the first index.
+/// The index of each item in a list. Equal items have the index of the first of them.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,
 }
 
-/// The identity of an item: its key as Go prints it, or its value if the list has no key.
+/// The identity of an item. It is the item's key as Go prints it. If the list has no key, it is the item's value.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -68,7 +68,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns `None` for an item without its key. It does not equal any other item.
+/// Returns the identity of an item. Returns `None` for an item without its key, which equals no other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

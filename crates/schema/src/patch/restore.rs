@@ -1,10 +1,10 @@
-//! Type errors in the result of a strategic patch, with the texts of Go's conversion from a tree to a typed object.
+//! Type errors in the result of a strategic patch. The texts match Go's errors for the conversion from a map to a typed object.
 
 use pintle_json::Json;
 
 use crate::{Scalar, Type};
 
-/// Returns the error for the first part of a value that does not fit its type. Does not check types with their own unmarshaler, such as
+/// Returns an error for the first nested value that does not fit its type. Does not check types that implement `Unmarshaler` in Go, such as
 /// times.
 pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
     match (of, value) {
@@ -33,13 +33,14 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = shape(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go would convert a number to a character, or truncate it. Here, both are errors.
+        // Go converts a number to a character for a string field, and truncates it for an integer field. This function returns an error in
+        // both cases.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 
-/// Returns Go's name for the kind of a value.
+/// Returns the name of Go's type for a value.
 fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",

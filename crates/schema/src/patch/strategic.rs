@@ -14,11 +14,11 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch: merges maps, and replaces lists or merges them by key, as the schema says.
+/// Applies a strategic merge patch. Merges maps. Replaces a list or merges it by key, depending on the schema.
 ///
 /// # Errors
 ///
-/// A directive is invalid, or an item of a keyed list lacks its key.
+/// Returns an error if a directive is invalid, or if an item of a keyed list has no key.
 pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
     let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
@@ -67,7 +67,7 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
     Ok(live)
 }
 
-/// Merges a list by the strategy of its field.
+/// Merges a list with the merge strategy of its field.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,
@@ -129,7 +129,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Applies the `$patch` directives of the items and removes these items from the patch.
+/// Applies `$patch` directives in the items of a list. Removes items with directives from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
@@ -153,7 +153,7 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges the lists whose order the patch sets, and removes them from the patch.
+/// Merges the lists for which the patch has a `$setElementOrder`, and removes them from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
@@ -189,7 +189,7 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(
     Ok(())
 }
 
-/// Checks that the order contains all items that the patch adds or changes, in the sequence of the patch.
+/// Checks that `$setElementOrder` contains all items that the patch adds or changes, in the same order as the patch.
 fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
     let deleted = |item: &Json| item[PATCH].as_str() == Some("delete");
     let kept = patch.iter().filter(|item| key.is_none() || !deleted(item));
@@ -225,7 +225,7 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Returns a new value without its directives and nulls.
+/// Returns a newly added value without its directives and nulls.
 fn cleaned(mut value: Json) -> Json {
     drop_nulls(&mut value);
     without_directives(value).unwrap_or_default()

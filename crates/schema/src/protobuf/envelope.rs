@@ -1,4 +1,4 @@
-//! The envelope of a message, which names its kind, and the frame of a watch event.
+//! The envelope of a protobuf message, and the frame of a watch event. The envelope names the kind of the object.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::Schema;
 /// The first bytes of a body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The end of the envelope: an empty content encoding and content type, which nothing uses.
+/// The end of the envelope. It consists of an empty content encoding and an empty content type, which no reader uses.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// An encoded object, with the kind for its envelope.
+/// An encoded object, with the version and kind for its envelope.
 #[derive(Clone, Debug)]
 pub struct Enveloped {
-    /// `version` or `group/version`.
+    /// The version, in the form `version` or `group/version`.
     pub api_version: String,
-    /// The kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The object, without its `apiVersion` and `kind`.
+    /// The encoded object, without its `apiVersion` and `kind`.
     pub message: Arc<[u8]>,
 }
 
 impl Enveloped {
-    /// Encodes a document of a built-in kind, which the document names.
+    /// Encodes a document of a built-in kind. The document must contain its version and kind.
     ///
     /// # Errors
     ///
-    /// The kind is not built in, or the document does not fit it.
+    /// Returns an error if the kind is not built in, or if the document does not fit the kind.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let named = |name: &str| document[name].text("");
         let (api_version, kind) = (named("apiVersion"), named("kind"));
@@ -52,7 +52,7 @@ impl Enveloped {
         body
     }
 
-    /// Returns the frame of a watch event: its length in four bytes, and a message with the event type and the whole body.
+    /// Returns the frame of a watch event. It consists of a length in four bytes, and a message with the event type and the whole body.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -73,7 +73,7 @@ impl Enveloped {
 /// The size of the length at the start of a watch frame, in bytes.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes before a message of this length.
+/// Returns the start of a body, up to a message of this length.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -96,7 +96,7 @@ impl ListEnvelope {
     ///
     /// # Errors
     ///
-    /// `metadata` is not the metadata of a list.
+    /// Returns an error if `metadata` is not the metadata of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
@@ -104,7 +104,7 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds the length of an item that will follow.
+    /// Counts an item of this length, which the caller will write later.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
@@ -123,6 +123,6 @@ impl ListEnvelope {
         bytes(2, item, to);
     }
 
-    /// The bytes after the items.
+    /// Returns the bytes after the items.
     pub const END: [u8; 4] = END;
 }

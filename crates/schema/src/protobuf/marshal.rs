@@ -1,7 +1,7 @@
-//! Encodes the JSON of an object into protobuf.
+//! Encodes the JSON of an object as protobuf.
 //!
-//! The message equals Go's encoding of the same object. Fields are in the order of their numbers, and fields that are not pointers are
-//! present even if empty. The entries of maps are in the order of their keys.
+//! The message equals Go's encoding of the same object, byte for byte. Fields are in the order of their numbers, and fields that are not
+//! pointers in Go are present even if empty. The entries of maps are in the order of their keys.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::{Field, MapType, Scalar, Struct, Type, Union};
 ///
 /// # Errors
 ///
-/// A value does not have the type of its field.
+/// Returns an error if a value does not have the type of its field.
 pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
         write!(f, "a {}", self.of.name)
     }
 
-    /// Encodes the fields in the order of the input, and then sorts them.
+    /// Encodes the fields in the order of the input, and sorts the encoded fields afterwards.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
         let mut places = vec![0..0; self.of.fields.len()];
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// The encoded fields of a struct, with the range of each in the bytes.
+/// The encoded fields of a struct, with the byte range of each field.
 struct Encoded<'a> {
     of: &'a Struct,
     fields: Vec<u8>,
@@ -79,7 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends these fields, whose numbers agree above `depth`. An embedded Go struct is a separate message.
+    /// Appends encoded fields. The first `depth` numbers of their protobuf field paths are equal. The fields of an embedded Go struct form
+    /// a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -96,7 +97,7 @@ impl Encoded<'_> {
     }
 }
 
-/// Appends what Go writes for a field that was never set.
+/// Appends the encoding that Go writes for a field that is not set.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.of, to);
@@ -134,7 +135,7 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value under a field number. A null has no encoding, and each item of a list has its own field.
+/// Encodes a value under a field number. A null has no encoding. Each item of a list is encoded as a separate field with this number.
 struct Put<'a> {
     number: u32,
     of: &'a Type,
@@ -162,14 +163,14 @@ impl Put<'_> {
         E::invalid_type(found, self)
     }
 
-    /// Encodes the entries of a map: the key is field 1, the value field 2.
+    /// Encodes the entries of a map. The key is field 1, and the value is field 2.
     fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // The value of a map cannot be a repeated field, so a list gets a separate message.
+                // The value of a map entry cannot be a repeated field, so a list is wrapped in a message.
                 if let list @ Type::List(_) = &of.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
                 }
@@ -197,7 +198,7 @@ fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut s
         if seq.next_element_seed(Put { number, of, to })?.is_none() {
             return Ok(());
         }
-        // The item is null.
+        // A null item has no encoding, so the zero value is encoded instead.
         if to.len() == start {
             zero(number, of, to);
         }

@@ -1,4 +1,4 @@
-//! Protobuf written by client-go 0.36 with the JSON of the same object, and round trips.
+//! Tests with protobuf that client-go 0.36 wrote and the JSON of the same object, and tests of round trips.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -92,7 +92,7 @@ fn body_without_kind_has_the_expected_kind() {
     assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
 }
 
-/// Recorded from kube-apiserver 1.36.
+/// These bytes were recorded from kube-apiserver 1.36.
 #[test]
 fn status_and_discovery_match_kube_apiserver() {
     for (body, document) in [
@@ -181,7 +181,7 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
     let read = normalised(of(&[first, second]));
-    // Fields that are not pointers are present each time, empty or not.
+    // Fields that are not pointers in Go are always present, even if empty.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
         read["spec"],
@@ -190,14 +190,14 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     );
 }
 
-/// Returns the object in its decoded form.
+/// Decodes the JSON of an object and returns the result.
 fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();
     let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();
     schema.read(object).unwrap().object
 }
 
-/// Generates a value of the type, using everything that such a value can contain.
+/// Generates a value of the type. The generated values cover all variants of the type.
 fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -243,7 +243,8 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { of, .. } => {
-            // Half of the fields of the object, and fewer at deeper levels, because JSON schemas nest in a dozen fields.
+            // The object has about half of its fields. Deeper objects have fewer fields, because a JSON schema can nest
+            // in a dozen of its fields.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = of.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
@@ -277,7 +278,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The levels around the schema: the object, its spec, the versions, one version, and the schema itself.
+    // The schema is below these levels: the object, its spec, the versions, one version, and the schema itself.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -293,7 +294,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
     }
 }
 
-/// Wraps `inner` in one message per field name.
+/// Wraps `inner` in one message for each field name.
 fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let of = if let Type::List(list) = of { &list.item } else { of };
     let [name, names @ ..] = names else { return inner };
@@ -350,7 +351,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_do_not_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let _result = decode(&bytes, EXPECTED);
-        // A valid body up to some position, followed by arbitrary bytes.
+        // Returns the start of a valid body, followed by arbitrary bytes.
         let mut body = STANDARD.decode(CONFIG_MAP).unwrap();
         body.truncate(at);
         body.extend(bytes);

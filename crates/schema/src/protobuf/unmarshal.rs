@@ -10,8 +10,8 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not name them, the expected ones are used. The error
-/// is a message.
+/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not contain `apiVersion` and `kind`, the expected
+/// values are used. The error is a message text.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Delete options have the group of the object to delete.
+    // Clients may send delete options with the group and version of the object to delete.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -50,13 +50,13 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message, or a nested message whose fields belong to the enclosing object because Go embeds the struct.
+/// A message. It can be a nested message for an embedded Go struct. The fields of such a message belong to the enclosing object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The indexes of its fields, in the order of their numbers.
+    /// The indexes of the message's fields, in the order of the field numbers.
     fields: &'a [usize],
-    /// The number of enclosing messages that belong to the same object.
+    /// The number of enclosing messages whose fields belong to the same object.
     around: usize,
 }
 
@@ -65,7 +65,7 @@ impl<'a> MessageReader<'a> {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`. `levels_left` is the number of levels that may still nest.
+    /// Reads the fields into `object`. `levels_left` is the number of nesting levels that are still allowed.
     fn read(self, bytes: &[u8], object: &mut Map, levels_left: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
@@ -117,11 +117,11 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
                 return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, of, levels_left)?;
-            // Go encodes every field that is not a pointer, even if JSON omits it.
+            // In protobuf, Go writes every field that is not a pointer, even if Go omits it in JSON.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // These messages have one field. If it is absent, the earlier value stays.
+                // A message of these types has only one field. If the field is absent, the earlier value stays.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -130,7 +130,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
     Ok(())
 }
 
-/// Decodes an entry of a map: the key is field 1, the value field 2.
+/// Decodes an entry of a map. The key is field 1, and the value is field 2.
 fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
@@ -141,7 +141,7 @@ fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, of) {
-        // The value of a map cannot be a repeated field, so a list has a separate message.
+        // The value of a map entry cannot be a repeated field, so a list is wrapped in a message.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
@@ -168,7 +168,7 @@ fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, 
     }
 }
 
-/// Decodes JSON in a separate message.
+/// Decodes a message that contains JSON.
 fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
@@ -178,7 +178,7 @@ fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> 
     if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Whether a value nests at most `levels_left` lists and objects.
+/// Returns whether a value nests at most `levels_left` lists and objects.
 fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
         Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),
@@ -238,7 +238,7 @@ fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Resu
     }
 }
 
-/// Decodes a time. An empty message means no time.
+/// Decodes a time. An empty message decodes to null.
 fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     if as_bytes(content)?.is_empty() {
         return Ok(None);
@@ -248,7 +248,7 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }
 
-/// Formats a duration as Go does: `1h0m0s`, `1.5s`, `500ms`.
+/// Formats a duration as Go does, such as `1h0m0s`, `1.5s` or `500ms`.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
@@ -296,7 +296,7 @@ fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     }
 }
 
-/// Decodes an integer. A negative 32-bit number is as long on the wire as a 64-bit number.
+/// Decodes an integer. On the wire, a negative 32-bit number is as long as a 64-bit number.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),

@@ -1,6 +1,6 @@
 //! Reads and writes the fields of the protobuf wire format.
 
-/// Appends an integer field. A number of 32 bits takes as many bytes as one of 64 bits.
+/// Appends an integer field. A negative 32-bit number takes as many bytes as a 64-bit number.
 pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
     tag(number, 0, to);
     digits(value.cast_unsigned(), to);
@@ -29,7 +29,7 @@ pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut V
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // The length precedes the content but is known only now.
+    // The length precedes the content in the message, but is known only after the content is written.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -41,7 +41,7 @@ fn tag(number: u32, wire_type: u64, to: &mut Vec<u8>) {
     digits(u64::from(number) << 3 | wire_type, to);
 }
 
-/// Appends a varint: seven bits per byte, the lowest first.
+/// Appends a varint. Each byte has seven bits of the number, and the lowest bits come first.
 fn digits(mut value: u64, to: &mut Vec<u8>) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -60,7 +60,7 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Describes the wire type for errors. The value itself may be long.
+    /// Describes the wire type for errors. The value itself is omitted because it may be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",

@@ -1,6 +1,6 @@
 //! A cursor over a YAML text.
 
-/// A position. Lines and columns start at 0. Columns and indexes count characters.
+/// A position in a text. Lines and columns start at 0. Columns and indexes count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) index: usize,
@@ -8,29 +8,29 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// Why a text is not YAML, in libyaml's words. Go reports them.
+/// The reason why a text is not YAML. Go reports libyaml's messages, so the texts match libyaml.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
-    /// The line that Go reports; 0 if it reports none.
+    /// The line that Go reports. It is 0 if Go reports no line.
     line: usize,
 }
 
 impl YamlError {
-    /// A scanner error at `at`, in a construct that began at `context`. As in Go, an error in the first line has no line number, unless the
-    /// construct began later.
+    /// Creates a scanner error at `at`, in a construct that began at `context`. As in Go, an error in the first line has no line number,
+    /// unless the construct began later.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// A parser error at a token, in a construct that began at `context`.
+    /// Creates a parser error at a token, in a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// An error without a position.
+    /// Creates an error without a position.
     pub(super) fn plain(problem: impl Into<String>) -> Self {
         Self { problem: problem.into(), line: 0 }
     }
@@ -45,7 +45,7 @@ impl From<YamlError> for String {
     }
 }
 
-/// Reads a text character by character. Returns zero bytes after the end.
+/// A cursor that reads a text character by character. It returns zero bytes after the end of the text.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Whether the cursor is at the end.
+    /// Returns whether the cursor is at the end.
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.end
     }
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether a line break is at an offset from the current position.
+    /// Returns whether a line break is at an offset from the current position.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -114,13 +114,13 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// Whether the current character can be part of an anchor, a handle or a directive name.
+    /// Returns whether the current character can be part of an anchor, a handle or a directive name.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// Whether a document start or end marker is here.
+    /// Returns whether the cursor is at a document start marker or a document end marker.
     pub(super) fn is_document_marker(&self, marker: &str) -> bool {
         self.mark.column == 0 && self.rest().starts_with(marker) && self.is_space_or_end(3)
     }
@@ -148,7 +148,7 @@ impl<'a> Cursor<'a> {
         self.skip();
     }
 
-    /// Skips a line break if one is here. Returns its normalized form, or an empty text.
+    /// Skips a line break at the current position. Returns its normalized form, or an empty text if there is no line break.
     pub(super) fn read_break(&mut self) -> &'static str {
         if !self.is_break(0) {
             return "";

@@ -1,5 +1,5 @@
-//! Writes JSON as YAML. Quotes each string that a reader could take for another type. In YAML 1.1, which most readers use, `no` is false
-//! and `2024-01-01` is a time.
+//! Writes JSON as YAML. It quotes each string that a YAML parser could read as another type. For example, in YAML 1.1, which most parsers
+//! implement, `no` is false and `2024-01-01` is a time.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::JsonNode;
 
-/// Longer keys need a `?` in front.
+/// The maximum length of a key that needs no `?` in front.
 const MAX_KEY_LEN: usize = 1000;
 
 /// Writes a value as a document.
@@ -18,7 +18,7 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
-/// Writes a value on a single line, as JSON. JSON is YAML, except for some characters that YAML requires to be escaped.
+/// Writes a value on a single line, as JSON. JSON is also YAML, except for some characters that must be escaped in YAML.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -32,7 +32,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value on a line that has begun, and ends the line.
+/// Writes a value on the current line, and ends the line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -49,7 +49,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
-                    // A list has the same indentation as its key.
+                    // A list in a map has the same indentation as its key.
                     Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
@@ -72,7 +72,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // The same in JSON: null, booleans, integers, `{}` and `[]`.
+        // Null, booleans, integers, `{}` and `[]` have the same text in YAML and JSON.
         other => {
             let _ = writeln!(out, "{other}");
         }
@@ -85,14 +85,14 @@ fn below(value: &Json, indent: usize, out: &mut String) {
     block(value, indent, out);
 }
 
-/// Indents a line, except the first one, which has begun.
+/// Indents every line except the first, because the first line already has content.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");
     }
 }
 
-/// Formats a string. Omits the quotes if every reader takes it for a string.
+/// Formats a string. Omits the quotes if every YAML parser reads the text as a string.
 fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

@@ -19,14 +19,14 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. The tag is expanded.
+/// The anchor and the tag of a node. The tag contains its full prefix instead of a handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// The position in the grammar.
+/// The position of the parser in the grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -42,7 +42,7 @@ enum State {
     FlowSequence {
         first: bool,
     },
-    /// A mapping of one pair, without braces, in a flow sequence.
+    /// A mapping with a single pair and without braces, in a flow sequence.
     PairKey,
     PairValue,
     PairEnd,
@@ -57,12 +57,12 @@ enum State {
 
 type Parsed = Result<(YamlEvent, Mark), YamlError>;
 
-/// Converts a text to events.
+/// A parser that converts a text to events.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// The states to return to after the open nodes.
+    /// A stack with the state to return to after each open node.
     states: Vec<State>,
     /// The start positions of the open collections.
     marks: Vec<Mark>,
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Returns to the state before the node.
+    /// Returns to the state in which the parser was before the node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
@@ -279,14 +279,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Ends a collection and takes its last token.
+    /// Ends a collection and consumes its last token.
     fn end(&mut self, event: YamlEvent) -> Parsed {
         self.pop();
         self.marks.pop();
         Ok((event, self.scanner.take()?.mark))
     }
 
-    /// Returns an error in the current collection.
+    /// Creates an error in the current collection.
     fn error(&mut self, problem: &str) -> YamlError {
         let context = self.marks.last().copied().unwrap_or_default();
         match self.mark() {
@@ -360,7 +360,7 @@ impl<'a> Parser<'a> {
         if !ENDS.contains(self.peek()?) {
             return self.node_unless(&[], State::PairValue, false, false);
         }
-        // As in libyaml, the token is lost.
+        // The token is discarded, as in libyaml.
         self.scanner.take()?;
         self.empty(State::PairValue)
     }

@@ -1,4 +1,4 @@
-//! Splits a YAML text into tokens as libyaml does: YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
+//! Splits a YAML text into tokens as libyaml does. The syntax is YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
 
 mod properties;
 mod scalars;
@@ -46,26 +46,26 @@ pub(super) struct PlacedToken {
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// The number of the token that would be the first token of the key.
+    /// The sequence number of the key's first token.
     token: usize,
     mark: Mark,
 }
 
 type Scanned<T> = Result<T, YamlError>;
 
-/// Splits a text into tokens.
+/// A scanner that splits a text into tokens.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<PlacedToken>,
-    /// The number of tokens that were taken.
+    /// The number of tokens that the parser has consumed.
     taken: usize,
-    /// The column of the current block; -1 outside of all blocks.
+    /// The column of the current block, or -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// One for each level of flow collections, and one outside of them.
+    /// The possible keys: one for each nested flow collection, and one outside of all flow collections.
     keys: Vec<SimpleKey>,
-    /// The levels of the possible keys by token number.
+    /// The index in `keys` of each possible key, by the sequence number of its first token.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -86,7 +86,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns the next token without taking it.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> Scanned<&PlacedToken> {
         while !self.ended && self.needs_more()? {
             self.fetch()?;
@@ -94,7 +94,7 @@ impl<'a> Scanner<'a> {
         self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Takes the next token. [`Token::StreamEnd`] is never removed.
+    /// Consumes and returns the next token. [`Token::StreamEnd`] is returned again at each later call.
     pub(super) fn take(&mut self) -> Scanned<PlacedToken> {
         if self.peek()?.token == Token::StreamEnd {
             return self.peek().cloned();
@@ -103,7 +103,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Whether more tokens are needed, because the first one may turn out to be a key.
+    /// Returns whether the scanner must read more tokens before it can return the first token. This is the case if the first token may turn
+    /// out to be a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -114,7 +115,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the key of a level is still possible. A key must be short and on one line.
+    /// Returns whether the possible key of a nesting level can still be a key. A key must be short and on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -165,8 +166,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is greater than the column of the current block. Inserts its token in front of token number `before`, or
-    /// at the end.
+    /// Opens a block if `column` is greater than the column of the current block. Inserts the token of the block in front of token number
+    /// `before`, or at the end if `before` is `None`.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -177,7 +178,7 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes the blocks to the right of a column.
+    /// Closes the blocks that are indented further than a column.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -186,7 +187,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips to the next token. Tabs do not count as indentation.
+    /// Skips blanks, line breaks and comments before the next token. Tabs do not count as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -206,7 +207,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token and the tokens that it implies.
+    /// Adds the next token, and tokens for blocks that it starts or ends.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -265,7 +266,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a plain scalar may begin here.
+    /// Returns whether a plain scalar may begin here.
     fn begins_plain(&self) -> bool {
         match self.cursor.byte(0) {
             b'-' => !self.cursor.is_blank(1),
@@ -282,7 +283,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks before a token that is outside of them.
+    /// Closes all blocks before a token that cannot be inside a block.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();
@@ -319,7 +320,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character that ends a possible key.
+    /// Adds a token of one character. The token rules out a pending possible key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -340,7 +341,7 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at an indicator. Returns an error if no block may begin here.
+    /// Opens a block at an indicator. Returns an error if a block must not begin at this position.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {

@@ -1,4 +1,4 @@
-//! The values of YAML texts, and rejected texts.
+//! Tests of the values of YAML texts, and of texts that are rejected.
 
 use pintle_json::{Json, json};
 use proptest::collection::vec;
@@ -71,7 +71,7 @@ fn only_plain_and_tagged_scalars_are_resolved() {
     }
 }
 
-/// Flow collections, escapes and tags in which Go's library differs from YAML 1.2.
+/// Go's library reads these flow collections, escapes and tags differently from YAML 1.2.
 #[test]
 fn plain_scalars_escapes_and_tags_follow_libyaml() {
     for (text, expected) in [
@@ -105,7 +105,7 @@ fn plain_scalars_escapes_and_tags_follow_libyaml() {
         ("&x [*x]", "anchor 'x' value contains itself"),
         ("!a!b c", "found undefined tag handle"),
         ("a: \u{1}", "control characters are not allowed"),
-        // A syntax error in the document takes precedence over an error in a value.
+        // A syntax error takes precedence over an error in a value.
         ("? [a\n: b", "line 1: did not find expected ',' or ']'"),
     ] {
         assert_eq!(why_not(text), format!("error converting YAML to JSON: yaml: {why}"), "{text}");
@@ -287,7 +287,7 @@ fn aliases_are_limited_in_depth_and_weight() {
 
     assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
     assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
-    // A node without an alias may have any weight.
+    // The weight of a node is not limited if no alias refers to the node.
     let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
     assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
 }
@@ -307,7 +307,7 @@ fn many_keys_tags_anchors_and_documents_are_read() {
 }
 
 /// Generates JSON with strings that contain YAML indicators. Excludes the boolean words of YAML 1.1, because serde_yaml reads and writes
-/// them as strings.
+/// these words as strings.
 fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
@@ -327,7 +327,7 @@ fn values() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes a value in a style that `dice` chooses.
+/// Writes a value in a style that the random number `dice` selects.
 fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);
@@ -383,7 +383,7 @@ proptest! {
 
     #[test]
     fn output_of_serde_yaml_is_read_back(value in values()) {
-        // Uses a value of serde_yaml, which may take the numbers of serde_json for maps.
+        // Uses a value of serde_yaml, because serde_yaml may write the numbers of serde_json as maps.
         let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
         let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);

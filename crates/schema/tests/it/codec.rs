@@ -1,4 +1,4 @@
-//! Decoding of bodies and its errors.
+//! Tests of decoding bodies, and of errors about bodies.
 
 use pintle_json::{Json, json};
 use pintle_schema::*;
@@ -126,7 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // For a custom resource, only the exact name counts. Its own schema decides what happens to case variants.
+    // For a custom resource, only the exact name is special. The schema of the custom resource decides what happens to
+    // other spellings of the name.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -188,12 +189,12 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // A list in a cut-off item is cut off with it.
+            // A list inside a cut-off item is cut off together with the item.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
         (
-            // A list in a new item is new.
+            // A list in a new item does not continue an earlier list.
             vec![r#"[{"args": ["1", "2"], "args": ["3"]}]"#, "[]", r#"[{"args": ["4"], "args": [null, null]}]"#],
             json!([{"name": "", "args": ["4", ""], "resources": {}}]),
         ),
@@ -202,7 +203,7 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // Cut-off items are not moved each time, and the path texts have a limit.
+    // The time must be linear. Cut-off items are not moved for each list, and path texts have a limit.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -283,7 +284,7 @@ fn repeated_struct_keeps_earlier_fields() {
         json!({"containers": [{"name": "c", "resources": {}}], "nodeName": "x",
             "securityContext": {"runAsUser": 1, "runAsGroup": 2}})
     );
-    // The fields of the later struct occur only once in it, so they are not duplicates.
+    // Each field occurs only once in the later struct, so it is not a duplicate.
     assert_eq!(pod.findings, [StrictFinding::Duplicate("spec".into())]);
     let body = r#"{"spec": {"replicas": 1, "template": {"metadata": {"name": "t"}, "spec": {"nodeName": "x"}}},
         "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}, "replicas": 2, "replicas": 3}}"#;
@@ -323,7 +324,7 @@ fn null_clears_all_but_structs_and_plain_values() {
     let webhook =
         r#"{"webhooks": [{"clientConfig": {"caBundle": "AAA=", "caBundle": null, "url": "u", "url": null}}]}"#;
     let read_webhook = read("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhook);
-    // Null clears bytes and resets a pointer.
+    // A null clears a field of bytes and resets a pointer.
     assert_eq!(read_webhook["webhooks"][0]["clientConfig"], json!({}));
     let pod = r#"{"spec": {"containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef":
         {"resource": "r", "divisor": "5", "divisor": null}}}]}]}}"#;
@@ -404,7 +405,7 @@ fn repeated_long_path_is_not_written_each_time() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
-    // Writing it each time would take three hundred gigabytes.
+    // Writing the path for each finding would take three hundred gigabytes.
     let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }

@@ -1,4 +1,4 @@
-//! Reads parts of an object without decoding the rest.
+//! Reads some values of an object without decoding all other values.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::BorrowedText;
 
-/// Reads the values at these paths and skips everything else.
+/// A seed that reads the values at these paths and skips all other values.
 pub(super) struct Projection<'p> {
     pub(super) paths: Vec<&'p [&'p str]>,
 }
@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // Other types have no members, so nothing is at a path.
+    // A value of another type has no members, so there is no value at a path.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

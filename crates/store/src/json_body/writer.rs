@@ -1,4 +1,4 @@
-//! Encodes an object into the bytes that are stored.
+//! Encodes an object to the bytes that are stored.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length of an interned member. Interning takes about half as many bytes itself.
+/// The minimum length of an interned member, in bytes. An interned member has an overhead of about half as many bytes.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of interned managed fields. It is lower, because they are hardly ever unique.
+/// The minimum length of interned managed fields, in bytes. It is lower than for members, because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The depth of a spec's members in the managed fields.
+/// The depth of the spec's members in the managed fields.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// If `None`, nothing is interned.
+    /// The interner. If it is `None`, no value is interned.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether the object has a `resourceVersion` that is filled in later.
+    /// Whether the object has an empty `resourceVersion` that is filled in later.
     versioned: bool,
 }
 
 impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
-        // Enough for most objects.
+        // This capacity is sufficient for most objects.
         let json = Vec::with_capacity(1024);
         Self { json, offsets: MemberOffsets::default(), interned: Vec::new(), interner, versioned }
     }
@@ -72,7 +72,7 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. They are most of the metadata, and equal for many objects of one template.
+    /// Writes the managed fields. They are the largest part of the metadata, and are equal in many objects of one template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -87,7 +87,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // `time` comes last. The members before it are equal in all similar writes of the manager.
+                // `time` is the last member. The members before `time` are equal in all similar writes of the manager.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -98,8 +98,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the fields that a manager owns. Interns each member separately down to this depth, so that a unique member, such as a volume
-    /// of a pod, does not prevent sharing the others.
+    /// Writes the fields that a manager owns. Interns each member down to this depth separately. This way, the other members are shared
+    /// even if one member, such as a volume of a pod, is unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -110,7 +110,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members in `first` in that order, then the others by name.
+    /// Writes the members in `first` in this order, and after that all other members by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,
@@ -132,14 +132,14 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b'}');
     }
 
-    /// Writes a value that other objects, or other versions of this object, may have, too.
+    /// Writes and interns a value that other objects, or other versions of this object, may also have.
     fn interned_value(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
         self.intern_since(start, MIN_MEMBER_LEN);
     }
 
-    /// Interns the bytes since `start` if they have the minimum length.
+    /// Interns the bytes from `start` if they have the minimum length.
     fn intern_since(&mut self, start: usize, min_len: usize) {
         if let Some(interner) = self.interner
             && self.json.len() - start >= min_len
@@ -150,7 +150,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset. It fits, because request bodies are limited to a few MiB.
+    /// Returns the current offset. It fits into 32 bits, because request bodies are limited to a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

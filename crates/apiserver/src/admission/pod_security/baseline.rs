@@ -1,4 +1,4 @@
-//! The baseline standard, which prevents known privilege escalations.
+//! The baseline standard. It prevents known privilege escalations.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,7 +6,7 @@ use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
 use crate::failure;
 
-/// The rules, in the order of their violations.
+/// The rules, in the order in which violations are reported.
 pub(super) const BASELINE: &[Control] = &[
     Control { since: 0, replaced: None, violation: app_armor },
     Control { since: 0, replaced: Some(22), violation: capabilities },
@@ -38,7 +38,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The safe sysctls, and the minor version since which each is safe.
+/// The safe sysctls. Each has the minor version in which it became safe.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -54,7 +54,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types, and the minor version since which each is safe.
+/// The safe SELinux types. Each has the minor version in which it became safe.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 
@@ -86,7 +86,7 @@ fn annotation_text((key, value): (&str, &str)) -> String {
     format!("{key}={}", failure::quoted(value))
 }
 
-/// Returns the violation of containers that add capabilities other than those that `is_fine` accepts.
+/// Returns a violation if containers add capabilities that `is_fine` rejects.
 pub(super) fn added_capabilities<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
     let mut added = BTreeSet::new();
     let containers = pod.container_names(|container| {
@@ -134,7 +134,7 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Hosts in probes and lifecycle handlers, which the kubelet would contact from the network of the node.
+/// Reports hosts in probes and lifecycle handlers. The kubelet would contact these hosts from the network of the node.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
@@ -230,7 +230,7 @@ pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     })
 }
 
-/// Reports annotations that disable seccomp. They preceded the fields.
+/// Reports annotations that disable seccomp. Older versions of Kubernetes used these annotations instead of fields.
 fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let containers: HashSet<_> = pod.container_names(|_| true).into_iter().collect();

@@ -1,4 +1,4 @@
-//! Accessors for the parts of a pod that the security standards check.
+//! Accessors for the values of a pod that the security standards check.
 
 use std::collections::BTreeSet;
 
@@ -18,19 +18,20 @@ impl<'a> PodView<'a> {
         self.whole.list("/spec/volumes")
     }
 
-    /// Returns all containers, in the order of the messages.
+    /// Returns all containers, in the order in which messages name them.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
         lists.into_iter().flat_map(move |pointer| whole.list(pointer))
     }
 
-    /// Returns the names of the containers that match.
+    /// Returns the names of the containers for which the closure returns true.
     pub(super) fn container_names(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Returns the pod and the containers whose security contexts match, formatted for a message. A missing context does not match.
+    /// Returns the pod and the containers whose security contexts match, formatted for a message. A missing security context does not
+    /// match.
     pub(super) fn setters(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
@@ -62,7 +63,7 @@ impl<'a> PodView<'a> {
         self.whole.text("/spec/os/name") == "windows"
     }
 
-    /// Whether the pod has its own user namespace.
+    /// Returns whether the pod runs in a separate user namespace.
     pub(super) fn has_own_users(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
@@ -72,12 +73,12 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
     matches!(of_type, "RuntimeDefault" | "Localhost")
 }
 
-/// Whether the security context of a container has a value at a pointer.
+/// Returns whether the security context of a container has a value at a JSON pointer.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
 
-/// Formats `container "a"` or `containers "a", "b"`. Returns `None` if there are no names.
+/// Formats container names as `container "a"` or `containers "a", "b"`. Returns `None` if there are no names.
 pub(super) fn named(what: &str, names: &[&str]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{} {}", plural(what, names.len()), quoted(names)))
 }

@@ -1,4 +1,4 @@
-//! The restricted standard, which requires hardened pods.
+//! The restricted standard. It requires hardened pods.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::baseline::{added_capabilities, seccomp_profiles, unmasked_proc};
 use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
 use super::{Control, Version, Violation};
 
-/// The rules, in the order of their violations.
+/// The rules, in the order in which violations are reported.
 pub(super) const RESTRICTED: &[Control] = &[
     Control { since: 8, replaced: None, violation: privilege_escalation },
     Control { since: 22, replaced: None, violation: capabilities },
@@ -31,7 +31,8 @@ const RESTRICTED_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Whether the pod is exempt from Linux-only rules. Validation rejects such fields in pods for Windows.
+/// Returns whether the pod is exempt from rules about Linux-only fields. Pods for Windows are exempt, because
+/// validation rejects these fields in them.
 fn is_exempt(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }

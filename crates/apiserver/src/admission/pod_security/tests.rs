@@ -1,4 +1,4 @@
-//! Tests of the standards and of the labels that select them.
+//! Tests of the Pod Security Standards, and of the namespace labels that select a standard.
 
 use pintle_json::{Json, json};
 
@@ -9,7 +9,7 @@ fn standard(text: &str) -> Standard {
     Standard { level: Level::parse(level).expect("a level"), version: Version::parse(version).expect("a version") }
 }
 
-/// Returns a pod that satisfies all standards, with more members in its spec and its container.
+/// Returns a pod that satisfies all standards. Adds the given members to its spec and its container.
 fn pod(spec: Json, container: Json) -> Json {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},

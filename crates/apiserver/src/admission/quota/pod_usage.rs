@@ -1,4 +1,4 @@
-//! The usage of pods.
+//! The quota usage of pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use crate::admission::pods::{self, ContainerType};
 use crate::object::condition;
 use crate::validate::qualified_name_faults;
 
-/// Resources with quotas for requests, limits and, as an alias for requests, the bare name.
+/// Resources whose requests and limits can have quotas. A quota on the bare resource name limits the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
@@ -21,7 +21,7 @@ pub(super) fn has_deadline(pod: &Json) -> bool {
     pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether pods use this resource of a quota.
+/// Returns whether pods use this resource of a quota.
 pub(super) fn counts(resource: &str) -> bool {
     let requested = resource.strip_prefix("requests.");
     let native = |name: &str| NATIVE.contains(&name);
@@ -33,12 +33,12 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the usage of a pod. A finished pod uses nothing.
+/// Returns the usage of a pod. The usage of a finished pod is empty.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Fails if a container does not specify a resource that the quota limits. Pods with resources at pod level are not checked.
+/// Returns an error if a container does not specify a resource that the quota limits. A pod that has resources at pod level is not checked.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// Whether the pod is finished or past its grace period.
+/// Returns whether the pod is finished, or is being deleted and past its grace period.
 fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
@@ -68,7 +68,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Translates requests and limits to the resource names of quotas.
+/// Converts requests and limits to usage. The names of the resources in the result are the names that quotas use.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -97,13 +97,13 @@ fn is_extended(resource: &str) -> bool {
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns the requests or limits of a pod: those at pod level or the sum over its containers, plus the overhead.
+/// Returns the requests or limits of a pod, including its overhead. Quantities at pod level replace the sums over the containers.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
     total.0.extend(own(pod, side).0);
     let overhead = Amounts::at(pod, "/spec/overhead");
-    // The overhead adds only to limits that exist.
+    // The overhead is added only to limits that the pod sets.
     let limited = overhead.filtered(|name, _| total.get(name).is_some_and(|limit| limit.nanos() != 0));
     total.add(if side == "limits" { &limited } else { &overhead });
     total
@@ -115,12 +115,12 @@ fn own(pod: &Json, side: &str) -> Amounts {
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The resources of containers according to the status of the pod.
+/// The resources of containers, as reported in the status of the pod.
 struct ContainerStatuses<'a> {
-    /// The keys are container names. The first status with resources wins.
+    /// The status of each container, by container name. If several statuses of a container have resources, the map contains the first one.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
-    /// The kubelet has declared the pending resize infeasible.
+    /// Whether the kubelet has declared the pending resize infeasible.
     infeasible: bool,
 }
 
@@ -141,7 +141,8 @@ impl<'a> ContainerStatuses<'a> {
         }
     }
 
-    /// Returns the resources that count for a container. During a resize, this is the maximum of the current and the desired resources.
+    /// Returns the resources that a container is charged for. During a resize, each quantity is the maximum of the current and the desired
+    /// quantity.
     fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
         let mut requested = Amounts::at(container, &format!("/resources/{side}"));
         let reports = match of_type {

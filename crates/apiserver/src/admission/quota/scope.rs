@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::pod_usage;
 use crate::admission::Attempt;
 
-/// Whether all scopes of the quota include the object. Only pods and claims belong to scopes.
+/// Returns whether all scopes of the quota include the object. Only pods and claims can belong to a scope.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -38,7 +38,8 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Whether the requirement matches one of the names of an object. Without a requirement, any name matches.
+/// Returns whether a scope requirement matches one of an object's names, such as its storage classes. Without a
+/// requirement, an object with at least one name matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
@@ -50,7 +51,7 @@ fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// Returns the volume attributes classes of a claim: desired, current and target.
+/// Returns the desired, the current and the target volume attributes class of a claim.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

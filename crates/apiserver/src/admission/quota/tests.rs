@@ -1,4 +1,4 @@
-//! Tests of usage and charges.
+//! Tests of the quota usage of objects and of charges to quotas.
 
 use pintle_json::{Json, json};
 

@@ -1,4 +1,4 @@
-//! The usage of objects.
+//! The quota usage of objects.
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -7,16 +7,16 @@ use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::request::Subresource;
 
-/// Core resources that a quota can count by name.
+/// The core resources whose objects a quota can count by the bare resource name.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// Separates the storage class from the resource in the names of quotas.
+/// The text between the storage class and the resource in a quota's resource name.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The annotation for the storage class that preceded the field.
+/// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Whether quotas apply to the write. Most kinds are charged only at creation.
+/// Returns whether quotas apply to the write. Objects of most kinds are charged only at creation.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
@@ -28,13 +28,13 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // The storage that is allocated to a claim can exceed its request.
+        // A status update can raise the usage, because the storage that is allocated to a claim can exceed the request.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }
 
-/// Whether objects of this resource use the resource of a quota.
+/// Returns whether objects of this resource can count against a quota's resource.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

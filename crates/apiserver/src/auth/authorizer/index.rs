@@ -12,7 +12,7 @@ use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
-/// A rule of a role, as JSON and in a form for fast matching.
+/// A rule of a role. It is stored as JSON, and in a form for fast matching.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyRule {
     value: Json,
@@ -31,7 +31,7 @@ pub(crate) struct IndexedRole {
     pub(in crate::auth) rules: Box<[PolicyRule]>,
 }
 
-/// A role that a user has, and the binding that grants it.
+/// A role that is granted to a user, and the binding that grants it.
 #[derive(Debug)]
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) role: Arc<IndexedRole>,
@@ -40,16 +40,17 @@ pub(in crate::auth) struct Grant {
     at: usize,
 }
 
-/// All grants of a user.
+/// All grants of a user in a namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
-    /// In order of evaluation: first the cluster role bindings, then the role bindings, each by name.
+    /// The grants in the order of evaluation. Grants of cluster role bindings come first. Both groups are sorted by the name of the
+    /// binding.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last bound role that does not exist.
+    /// The last role that is bound to the user but does not exist.
     pub(in crate::auth) missing: Option<MissingRole>,
 }
 
-/// A bound role that does not exist.
+/// A role that is bound but does not exist.
 #[derive(Debug)]
 pub(crate) struct MissingRole {
     kind: String,
@@ -58,7 +59,7 @@ pub(crate) struct MissingRole {
 
 #[derive(Debug)]
 struct IndexedBinding {
-    /// Empty for a cluster role binding.
+    /// The namespace of the binding. Empty for a cluster role binding.
     namespace: Box<str>,
     name: Box<str>,
     role_kind: Box<str>,
@@ -70,7 +71,7 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The subject as kube-apiserver shows it in a reason.
+    /// The subject in the form that kube-apiserver uses in a reason.
     display: Box<str>,
 }
 
@@ -82,13 +83,13 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, by namespace and name. Each has the index of the first matching subject.
+/// The bindings of one user or group, by namespace and name. Each entry has the index of the first matching subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
-    /// Keyed as in the store. The keys of cluster roles have no namespace.
+    /// The roles by their keys in the store. The key of a cluster role has no namespace.
     roles: HashMap<Box<str>, Arc<IndexedRole>>,
     bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
     users: HashMap<Box<str>, BindingsOfSubject>,
@@ -133,7 +134,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // The binding is already gone if an earlier subject has the same name.
+            // If two subjects have the same name, the binding is already removed.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -163,8 +164,8 @@ impl RuleIndex {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// Returns all grants of a user in a namespace, or in the cluster scope. A role that is bound several times is granted once, by its
-    /// first binding.
+    /// Returns all grants of a user in a namespace, or in the cluster scope. If several bindings refer to a role, the result contains the
+    /// role once, with the first binding.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
@@ -182,7 +183,8 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings of one namespace for a user, by name. Each has the index of the first matching subject.
+    /// Returns the bindings of one namespace that match a user, sorted by name. Each binding is paired with the index of the first subject
+    /// that matches.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
@@ -211,7 +213,7 @@ impl Granted {
         self.grants.iter().flat_map(|grant| &grant.role.rules)
     }
 
-    /// Returns the error of rule resolution, if there is one.
+    /// Returns the error if a bound role does not exist.
     pub(crate) fn resolution_error(&self) -> Option<String> {
         self.missing.as_ref().map(MissingRole::to_string)
     }
@@ -253,7 +255,7 @@ impl IndexedBinding {
 }
 
 impl Subject {
-    /// `namespace` is the namespace of the binding.
+    /// Creates the subject of a binding. `namespace` is the namespace of the binding.
     fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
         let display = match kind {
@@ -299,7 +301,7 @@ impl PolicyRule {
         &self.value
     }
 
-    /// Whether the rule allows a request with these attributes.
+    /// Returns whether the rule allows a request with these attributes.
     pub(in crate::auth) fn covers(&self, attributes: &Attributes<'_>) -> bool {
         match attributes {
             Attributes::Path { verb, path } => {
@@ -320,7 +322,7 @@ impl PolicyRule {
     }
 }
 
-/// Whether the list contains the name or `*`.
+/// Returns whether the list contains the name or `*`.
 pub(in crate::auth) fn has(names: &[Box<str>], wanted: &str) -> bool {
     names.iter().any(|name| &**name == "*" || **name == *wanted)
 }

@@ -8,16 +8,17 @@ use crate::kinds::{Kinds, RequestTarget};
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 use crate::store::key;
 
-/// The state of the owner in a reference.
+/// The state of the owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerState {
     Present,
-    /// It waits in foreground deletion. The dependent is deleted, whether or not it blocks the owner.
+    /// The owner is in foreground deletion and waits for its dependents. The dependent is deleted even if it does not
+    /// block the owner.
     WaitsForDependents,
     Absent,
-    /// It exists, but is newer than the observed changes.
+    /// The owner exists, but is newer than the changes that the collector has observed.
     TooRecent,
-    /// Its kind is unknown, or it may exist in the upstream cluster.
+    /// The owner's kind is unknown, or the owner may exist in the upstream cluster.
     Unknown,
 }
 
@@ -41,7 +42,8 @@ pub(super) fn owner_state(
     let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
-        // With an upstream cluster, an owner that was not deleted here may exist there without having been fetched.
+        // In a plan, the owner may exist in the upstream cluster although it was not loaded. It is absent only if it
+        // was deleted in the plan.
         return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
     if found.revision() > observed {

@@ -1,4 +1,4 @@
-//! The writes of the collector: removes dead owner references and finalizers.
+//! The writes of the collector. They remove dead owner references and finalizers.
 
 use std::sync::Arc;
 

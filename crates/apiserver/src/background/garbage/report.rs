@@ -15,9 +15,10 @@ const COMPONENT: &str = "garbage-collector-controller";
 /// The namespace of Events about cluster-scoped objects.
 const DEFAULT: &str = "default";
 
-/// Creates a warning Event for each owner that is in another namespace than its dependent, which is not allowed.
+/// Creates a warning Event for each owner in a different namespace than its dependent. Kubernetes does not allow such
+/// owners.
 ///
-/// If the owner is not in the namespace of the dependent, this looks it up in every namespace.
+/// If an owner is not in the namespace of the dependent, this function searches all namespaces for the owner.
 pub(super) fn report_cross_namespace_owners(
     registry: &Arc<Registry>,
     kinds: &Kinds,
@@ -45,7 +46,7 @@ fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, refe
     !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
 }
 
-/// Creates the Event. Returns the reason if it fails.
+/// Creates the Event. Returns the reason if the creation fails.
 fn warn(
     registry: &Arc<Registry>,
     kinds: &Kinds,

@@ -12,7 +12,8 @@ pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     below(schema, path, true, errors);
 }
 
-/// The types of an int-or-string are allowed only in the `anyOf` of a schema, or in the `anyOf` of the first item of its `allOf`.
+/// Reports the errors in all branches. The types of an int-or-string are allowed in only two lists: the `anyOf` of the schema, and the
+/// `anyOf` of the first item of its `allOf`.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {
@@ -24,7 +25,7 @@ fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut F
     });
 }
 
-/// Reports fields that are declared in a branch at the root, but not in the schema itself.
+/// Reports fields that a branch of the root schema declares and the root schema does not declare.
 pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }
@@ -42,7 +43,7 @@ pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Js
     }
 }
 
-/// Reports the errors inside a branch. If `is_int_or_string`, its own `anyOf` may contain types.
+/// Reports the errors inside a branch. The `anyOf` of the branch may contain types only if `is_int_or_string` is true.
 fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
     let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;

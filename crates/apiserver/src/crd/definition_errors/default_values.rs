@@ -7,7 +7,7 @@ use crate::crd::structural::{Additional, Structural};
 use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldError, FieldErrors};
 
-/// Reports defaults that do not match their schema. Their validation takes at most `steps` steps in all.
+/// Reports defaults that do not match their schema. Validating all of them takes at most `steps` steps.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -93,7 +93,7 @@ fn below(
     }
 }
 
-/// The path from an embedded object down to a part of its `metadata`, `apiVersion` or `kind`.
+/// The path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside them.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,
@@ -101,7 +101,8 @@ struct Within<'a> {
     step: Option<&'a str>,
 }
 
-/// Returns the errors of a default inside metadata. It is validated as a part of an otherwise empty object.
+/// Returns the errors of a default inside metadata. The default is placed into an otherwise empty object, and this
+/// object is validated.
 fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
@@ -132,7 +133,7 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) 
     errors
 }
 
-/// Returns the default without unknown metadata fields, which are not an error.
+/// Returns the default without unknown metadata fields, because such fields are not an error.
 fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     let mut known = default.clone();
     prune::prune_embedded(structural, &mut known);
@@ -165,7 +166,7 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_
 /// Joins a path and the path of a field below it.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
-        // An error of the whole value has no path of its own.
+        // An error about the whole value has an empty field path.
         "" | "<nil>" => path.into(),
         field => format!("{path}.{field}"),
     }

@@ -1,4 +1,4 @@
-//! Validates the schema of a definition, including that it is structural.
+//! Validates the schema of a definition. For example, the schema must be structural.
 
 use pintle_json::{Json, json};
 
@@ -10,10 +10,10 @@ use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// Members that a schema must not have.
+/// JSON Schema keywords that a schema must not contain.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// Limits for the keys of a list map, and for the length of their defaults. All keys of each item are compared. kube-apiserver has no
-/// limits.
+/// Limits for the number of keys of a list map, and for the length of the keys' defaults. They bound the cost of comparing items.
+/// kube-apiserver has no such limits.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -39,7 +39,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// The position of a schema. The message about a missing type depends on it.
+/// The position of a schema. It selects the message about a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -69,7 +69,7 @@ fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &m
         errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
-        // The path always names the root schema.
+        // As in kube-apiserver, the error names the root schema, even for a nested `$schema`.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
@@ -113,7 +113,7 @@ fn map_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Returns the error for a type that an extension does not allow, or that is missing.
+/// Returns the error for a missing type, or for a type that an `x-kubernetes-` extension does not allow.
 fn other_type(path: FieldPath<'_>, type_name: &str, why: &str) -> FieldError {
     match type_name {
         "" => FieldError::required(path.member("type"), why),
@@ -222,7 +222,7 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
     }
 }
 
-/// Calls `visit` for the direct schemas of fields, items and map values, with their paths.
+/// Calls `visit` for the schemas of direct fields, items and map values, with their paths.
 fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
@@ -235,7 +235,8 @@ fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, Field
     }
 }
 
-/// Reports what is not structural: outside of branches each schema needs a type, and branches may contain only value limits.
+/// Reports violations of the rules for structural schemas. Each schema outside of a branch needs a type. A branch may contain only value
+/// limits.
 fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
@@ -292,7 +293,7 @@ fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldEr
     }
 }
 
-/// The schema must not change the types of `apiVersion`, `kind` and `metadata`.
+/// Reports a schema that changes the type of `apiVersion`, `kind` or `metadata`.
 fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
@@ -305,7 +306,7 @@ fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     }
 }
 
-/// Validates the type of the root and its schema of `metadata`.
+/// Validates the type of the root schema, and the root's schema of `metadata`.
 fn root(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");

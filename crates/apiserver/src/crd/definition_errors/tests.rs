@@ -1,4 +1,4 @@
-//! The errors of kube-apiserver for invalid schemas.
+//! Tests of the errors for invalid schemas, which match kube-apiserver.
 
 use pintle_json::{Json, json};
 

@@ -12,8 +12,8 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_prin
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE: usize = 8;
-/// Limits that kube-apiserver does not have. Each version is a separate kind with all names, and tables have a cell per column and
-/// object.
+/// Limits that kube-apiserver does not have. They bound memory: each version becomes a kind with a copy of all names, and a table has one
+/// cell per column and object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;
@@ -53,7 +53,7 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Returns the errors of schemas, subresources, columns and selectable fields. A part that is the same in all versions is checked once.
+/// Returns the errors of schemas, subresources, columns and selectable fields. A value that is the same in all versions is checked once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
@@ -214,7 +214,7 @@ fn selectable(version: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns the schema of a field. Fields in `metadata` have none.
+/// Returns the schema of a selectable field. Returns `None` for fields in `metadata`.
 fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
     let mut schema = version.at("/schema/openAPIV3Schema")?;
     let steps = json_path::parse(text).ok()?;

@@ -2,12 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 address, or an IPv6 address with an embedded IPv4 address. Numbers may have leading zeros.
+/// Returns whether the text is an IPv4 address, or an IPv6 address that ends with an IPv4 address. Numbers may have
+/// leading zeros.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && (ipv4(text).is_some() || ipv6(text).is_some())
 }
 
-/// An IP address with a prefix length. Numbers may have leading zeros.
+/// Returns whether the text is an IP address with a prefix length. Numbers may have leading zeros.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let most = match (ipv4(address), ipv6(address)) {
@@ -37,7 +38,8 @@ fn without_zeros(text: &str, separator: char) -> String {
     text.split(separator).map(plain).collect::<Vec<_>>().join(&separator.to_string())
 }
 
-/// 6, 8 or 20 bytes, in groups of two digits with colons or dashes, or in groups of four digits with dots.
+/// Returns whether the text is a MAC address of 6, 8 or 20 bytes. The digits are in groups of two with colons or
+/// dashes, or in groups of four with dots.
 pub(super) fn is_mac(text: &str) -> bool {
     let groups = |separator: char, width: usize, counts: [usize; 3]| {
         let parts: Vec<_> = text.split(separator).collect();

@@ -1,4 +1,5 @@
-//! Durations: in Go's format (`1h30m`), or a text that contains a number with a unit (`3 hours`, `PT1H`).
+//! Durations. A duration has Go's format (`1h30m`), or is a text that contains a number with a unit (`3 hours`,
+//! `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
@@ -11,14 +12,14 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// Words that begin with one of these are units, too.
+/// Prefixes of units. Each word that begins with one of them is a unit, too.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Numbers with units whose sum in nanoseconds fits into 64 bits.
+/// Returns whether the text is a list of numbers with units, and their sum in nanoseconds fits into 64 bits.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -48,13 +49,13 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Further digits are less than a nanosecond.
+    // Further digits amount to less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Whether a number in the text has a known unit. `None` if a number is too large.
+/// Returns whether a number in the text has a known unit. Returns `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

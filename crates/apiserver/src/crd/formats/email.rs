@@ -1,12 +1,13 @@
-//! A single address of RFC 5322: `a@b.c`, `Name <a@b.c>`, or a group of one address.
+//! Email addresses as in RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
-/// Comments may be nested to any depth. They are parsed without recursion.
+/// Returns whether the text is a single email address. Comments may be nested to any depth, because the parser reads
+/// them without recursion.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
 }
 
-/// Reads an address, or a group if `groups` is set, and returns the number of addresses.
+/// Reads an address, or a group if `groups` is true. Returns the number of addresses.
 fn addresses(rest: &mut &str, groups: bool) -> Option<usize> {
     skip_blanks(rest);
     let start = *rest;
@@ -45,7 +46,7 @@ fn group(rest: &mut &str) -> Option<usize> {
     Some(count)
 }
 
-/// `local@domain`.
+/// Matches `local@domain`.
 fn address(rest: &mut &str) -> Option<()> {
     skip_blanks(rest);
     if rest.starts_with('"') {
@@ -65,7 +66,7 @@ fn address(rest: &mut &str) -> Option<()> {
     atom(rest).filter(|atom| is_dotted(atom)).map(|_| ())
 }
 
-/// One word or more.
+/// Reads one or more words.
 fn phrase(rest: &mut &str) -> Option<()> {
     let mut words = 0;
     loop {
@@ -132,7 +133,7 @@ fn skip_comments(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// Reads a comment, whose opening parenthesis has been read.
+/// Reads a comment. The opening parenthesis has already been read.
 fn comment(rest: &mut &str) -> Option<()> {
     let (mut depth, mut escaped) = (1, false);
     for (at, c) in rest.char_indices() {

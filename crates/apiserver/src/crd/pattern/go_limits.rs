@@ -37,7 +37,8 @@ fn counts(ast: &Ast) -> Option<(u32, u32)> {
     }
 }
 
-/// Returns the first count that exceeds `left`. Each count divides `left` for the expressions inside.
+/// Returns the first repetition count that exceeds `left`. For nested expressions, `left` is divided by the outer
+/// count.
 fn bad_repeat(ast: &Ast, mut left: u32) -> Option<u32> {
     if let Some((_, most)) = counts(ast) {
         if most > left {

@@ -1,5 +1,6 @@
-//! Runs a pattern over a text with a list of states, as Go does. It needs little memory even for large repeated classes. Its time is
-//! proportional to the product of both lengths. It serves patterns whose automaton would be too large.
+//! A matcher for patterns whose automaton would be too large. It steps through the text with a list of active states, as Go does. It needs
+//! little memory even for large repeated classes. Its time is proportional to the length of the pattern multiplied by the length of the
+//! text.
 
 use std::collections::HashMap;
 
@@ -38,7 +39,7 @@ impl Machine {
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
         for after in text.chars().map(Some).chain([None]) {
             states.clear();
-            // A match may begin anywhere.
+            // A match may begin at any character.
             left.push(0);
             let matches = self.follow(&mut left, &mut states, before, after);
             steps += states.all.len();
@@ -101,7 +102,7 @@ impl States {
     }
 }
 
-/// Whether an assertion holds between two characters. Word characters are ASCII, as in Go.
+/// Returns whether an assertion, such as `\b`, is true between two characters. Word characters are ASCII, as in Go.
 fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_boundary = is_word(before) != is_word(after);
@@ -195,7 +196,7 @@ impl Compiler {
         Some(())
     }
 
-    /// Adds a split that continues at the next instruction. `leave` sets its second target.
+    /// Adds a split whose first target is the next instruction. `leave` sets the second target.
     fn split(&mut self) -> usize {
         let at = self.instructions.len();
         self.instructions.push(Instruction::Split(at + 1, at + 1));
@@ -206,7 +207,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// Sets the second target of a split to the end of the instructions so far.
+    /// Sets the second target of a split to the next instruction that will be added.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }

@@ -1,4 +1,4 @@
-//! The cache of documents.
+//! The cache of discovery and OpenAPI documents.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -8,30 +8,31 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. The OpenAPI 2 documents of all kinds do not count, because they take longest to
-/// create. Beyond the limit only tags are kept, and documents are created again on request.
+/// The maximum size of the cached documents in bytes. The OpenAPI 2 documents do not count and are always kept, because they take longest
+/// to create. Above the limit, the cache keeps only the ETag of a document, and the document is created again on request.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache. The cost of a lookup or insertion does not depend on the number of documents.
+/// The cache of documents. The cost of a lookup or insertion does not depend on the number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
-    /// The documents that are cached with their bytes, least recently used first.
+    /// The documents that are cached with their bytes. The least recently used document is first.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// The number of uses so far.
+    /// The number of uses of all documents so far.
     uses: u64,
-    /// At this number of documents, those whose kinds are gone are removed.
+    /// The number of documents at which the cache removes documents whose kinds are gone.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that it describes. Changed kinds have a new address. The weak pointer keeps the address reserved, but not the kinds alive.
+    /// The kinds that the document describes. If the kinds change, they have a new address. The weak pointer reserves the old address, but
+    /// does not keep the kinds in memory.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// The value of `uses` at its last use.
+    /// The value of `uses` when the document was last used.
     last_use: u64,
 }
 
@@ -58,7 +59,7 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its tag, and evicts documents beyond the limit.
+    /// Caches a document, or only its ETag. Evicts documents until the cache is within its limit.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
@@ -99,7 +100,7 @@ impl DocumentCache {
     }
 }
 
-/// Whether a document counts towards the limit. The OpenAPI 2 documents, one in each form, do not.
+/// Returns whether a document counts towards the limit. The OpenAPI 2 documents do not count. There is only one of them for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -117,7 +118,7 @@ mod tests {
             self.documents.is_empty()
         }
 
-        /// Returns the scopes of the documents that are cached with their bytes, least recently used first.
+        /// Returns the scopes of the documents that are cached with their bytes. The least recently used document is first.
         pub(in crate::discovery) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // Caching a document again replaces it. A document above the limit is not kept.
+        // Caching a document again replaces the old entry. A document that is larger than the limit is not kept.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);
@@ -165,7 +166,7 @@ mod tests {
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
         assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // A document of other kinds replaces it.
+        // A document of changed kinds replaces the cached document.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);

@@ -1,12 +1,12 @@
-//! Writes protobuf from the end to the start. The length of a message precedes it, but is only known after the message is written. Writing
-//! backwards avoids moving bytes, however deep messages nest.
+//! Writes protobuf from the end to the start. The length of a message precedes the message, but is known only after the message is written.
+//! Writing backwards avoids moving bytes, regardless of the nesting depth.
 
 /// The output so far, in reverse order of bytes.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output. The field that was written last comes first.
+    /// Returns the output. The field that was written last is the first field of the output.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -39,7 +39,7 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint: seven bits per byte, with the top bit set in all bytes but the last.
+    /// Writes a varint. Each byte has seven bits of the number. The top bit is set in all bytes except the last.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

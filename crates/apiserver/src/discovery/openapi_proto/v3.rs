@@ -1,5 +1,5 @@
-//! The messages of OpenAPI 3, except parts that the server's documents never contain: servers, security, callbacks, links, headers and
-//! named examples.
+//! The messages of OpenAPI 3. Messages for servers, security, callbacks, links, headers and named examples are omitted, because the
+//! server's documents do not contain these.
 
 use pintle_json::Json;
 
@@ -16,10 +16,10 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
     if value.get("$ref").is_some() { (2, One(&REFERENCE)) } else { (1, shape) }
 }
 
-/// `additionalProperties`: a schema or a boolean.
+/// The message for `additionalProperties`, which is a schema or a boolean.
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// The message cannot hold lists and objects. For these it is empty.
+/// The message cannot represent lists and objects. It is empty for these values.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

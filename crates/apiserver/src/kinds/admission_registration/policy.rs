@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+//! The kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
 
 use super::fill_match;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
@@ -64,7 +64,7 @@ impl Strategy for AdmissionPolicy {
     }
 }
 
-/// Whether a policy matches any served resource.
+/// Returns whether a policy matches any served resource.
 pub(super) fn matches_any_served(kinds: &Kinds, policy: &Json) -> bool {
     policy.list("/spec/matchConstraints/resourceRules").any(|rule| matches_served(kinds, rule))
 }

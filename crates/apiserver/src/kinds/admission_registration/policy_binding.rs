@@ -1,4 +1,4 @@
-//! The bindings of admission policies.
+//! Kinds that bind admission policies to resources.
 
 use super::fill_match;
 use super::policy::matches_any_served;

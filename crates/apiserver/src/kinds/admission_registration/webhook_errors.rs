@@ -59,7 +59,7 @@ fn rule_errors(rule: Check<'_>) -> Check<'_> {
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// Requires a list to be non-empty. If it contains `*`, that must be its only item.
+/// Reports an empty list. Also reports a list that contains `*` together with other items.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -74,7 +74,7 @@ fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     item.refuse(empty, || FieldError::required("", ""))
 }
 
-/// Validates resources and subresources. A wildcard must not occur together with names that it covers.
+/// Validates resources and subresources. A wildcard must not occur together with names that the wildcard covers.
 fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();

@@ -1,4 +1,4 @@
-//! ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+//! The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration of `admissionregistration.k8s.io/v1`.
 
 use super::webhook_errors;
 use crate::kinds::check::Check;

@@ -1,4 +1,4 @@
-//! ControllerRevision.
+//! The kind ControllerRevision of `apps/v1`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `apps/v1` ControllerRevision.
+/// The strategy of ControllerRevision in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ControllerRevision;
 

@@ -1,4 +1,4 @@
-//! DaemonSet.
+//! The kind DaemonSet of `apps/v1`.
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::failure::Outcome;
@@ -15,7 +15,7 @@ use pintle_json::{Json, json};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// `apps/v1` DaemonSet.
+/// The strategy of DaemonSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct DaemonSet;
 
@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // The Go fields are not pointers: if `rollingUpdate` is present, so are both numbers.
+                // In Go, both numbers are fields without pointers. Therefore, both are present if `rollingUpdate` is present.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
@@ -67,8 +67,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// In Go, the template generation is a field of the spec. Changes of the template increase it. The annotation in the request is
-    /// ignored.
+    /// Sets the template generation. A change of the template increases it. The annotation in the request is ignored, because in Go the
+    /// template generation is a field of the spec.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -150,16 +150,16 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation from the annotation: how often the template has changed.
+/// Returns the template generation from the annotation. It counts the changes of the template.
 ///
 /// # Errors
 ///
-/// Fails if the annotation is not a number.
+/// Returns an error if the annotation is not a number.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }
 
-/// Reports a negative template generation, which is the result of an overflow.
+/// Reports a negative template generation, which an overflow can cause.
 fn template_generation_errors(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
     let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);

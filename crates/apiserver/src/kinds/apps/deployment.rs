@@ -1,4 +1,4 @@
-//! Deployment.
+//! The kind Deployment of `apps/v1`.
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::kinds::core::pod::template_warnings;
@@ -12,7 +12,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `apps/v1` Deployment.
+/// The strategy of Deployment in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Deployment;
 

@@ -1,4 +1,4 @@
-//! ReplicaSet.
+//! The kind ReplicaSet of `apps/v1`.
 
 use super::{
     TEMPLATE, replica_cells, replica_columns, selector_changed, status_errors, workload_errors, workload_spec,
@@ -11,7 +11,7 @@ use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `apps/v1` ReplicaSet.
+/// The strategy of ReplicaSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ReplicaSet;
 

@@ -1,4 +1,4 @@
-//! ReplicationController, which belongs to the core group.
+//! The kind ReplicationController. It belongs to the core group.
 
 use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;
@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `v1` ReplicationController.
+/// The strategy of ReplicationController in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ReplicationController;
 
@@ -18,7 +18,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::on_create(object, TEMPLATE),
-            // kube-apiserver checks the old template.
+            // kube-apiserver warns about the template of the old object instead of the new object.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }

@@ -1,4 +1,4 @@
-//! StatefulSet.
+//! The kind StatefulSet of `apps/v1`.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `apps/v1` StatefulSet.
+/// The strategy of StatefulSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct StatefulSet;
 
@@ -26,7 +26,7 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // kube-apiserver adds this to the path in updates only.
+            // kube-apiserver adds this prefix to the path only for updates.
             Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server overwrites what the client sent.
+                // The server overwrites the client's value.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -142,7 +142,7 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Validates a StatefulSet. Claims and service name are immutable, so they are validated only at creation.
+/// Validates a StatefulSet. The claim templates and the service name are immutable, so they are validated only at creation.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -175,15 +175,16 @@ fn spec_errors(object: &Json, new: bool) -> FieldErrors {
         .done()
 }
 
-/// Removes `maxUnavailable`, whose feature gate is off.
+/// Removes `maxUnavailable`, because its feature gate is off.
 fn drop_max_unavailable(object: &mut Json) {
     if let Some(rolling) = object.at_mut("/spec/updateStrategy/rollingUpdate").filter(|rolling| rolling.is_object()) {
         rolling.unset("maxUnavailable");
     }
 }
 
-/// Returns the object with the pod template as the controller uses it. Each claim is a volume that replaces a volume of the same name, and
-/// the host names come from the StatefulSet. Also removes numbers that have their own rules.
+/// Returns the object with the pod template in the form that the controller uses. In this form, each claim template becomes a volume and
+/// replaces a volume of the same name. Host name and subdomain are removed, because they come from the StatefulSet. Also removes numbers
+/// that have separate rules.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

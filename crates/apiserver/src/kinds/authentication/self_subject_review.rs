@@ -1,4 +1,4 @@
-//! SelfSubjectReview: returns the user of the request.
+//! The kind SelfSubjectReview. A review returns the user of the request.
 
 use pintle_json::{Json, json};
 
@@ -8,7 +8,7 @@ use crate::kinds::post_handler::{PostHandler, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 
-/// `authentication.k8s.io/v1` SelfSubjectReview.
+/// The strategy of SelfSubjectReview in `authentication.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct SelfSubjectReview;
 

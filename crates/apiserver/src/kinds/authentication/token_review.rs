@@ -1,4 +1,4 @@
-//! TokenReview: authenticates a token.
+//! The kind TokenReview. A review authenticates a token.
 
 use pintle_json::{Json, json};
 
@@ -9,7 +9,7 @@ use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 use crate::request::user::User;
 
-/// `authentication.k8s.io/v1` TokenReview.
+/// The strategy of TokenReview in `authentication.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct TokenReview;
 
@@ -34,7 +34,7 @@ impl PostHandler for TokenReview {
     }
 }
 
-/// Returns the status of a TokenReview: the user and audiences of the token, or the error.
+/// Returns the status of a TokenReview. It contains the user and audiences of the token, or the error.
 pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {
         Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),

@@ -1,4 +1,5 @@
-//! SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview: whether a user may perform an action.
+//! The kinds SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview. A review states whether a user
+//! may perform an action.
 
 use pintle_json::{Json, json};
 
@@ -12,10 +13,11 @@ use crate::request::path::ResourcePath;
 use crate::request::user::User;
 use crate::validate::{FieldError, FieldErrors};
 
-/// `authorization.k8s.io/v1` SubjectAccessReview, LocalSubjectAccessReview or SelfSubjectAccessReview.
+/// The strategy of SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview in
+/// `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct AccessReview {
-    /// Whether it is about the user of the request.
+    /// Whether the review is about the user of the request.
     pub(in crate::kinds) is_self: bool,
 }
 
@@ -65,7 +67,7 @@ impl PostHandler for AccessReview {
     }
 }
 
-/// Metadata that only the server sets. It is removed from the review.
+/// Metadata fields that only the server sets. They are removed from the review.
 const SERVER_SET: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -106,7 +108,7 @@ impl AccessReview {
     }
 }
 
-/// Validates a field or label selector. It must have exactly one of two forms.
+/// Validates a field or label selector. It must contain either a raw selector or requirements, but not both.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();

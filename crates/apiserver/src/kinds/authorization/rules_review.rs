@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview: lists the permissions of the user in a namespace.
+//! The kind SelfSubjectRulesReview. A review lists the permissions of the user in a namespace.
 
 use pintle_json::{Json, json};
 
@@ -7,7 +7,7 @@ use crate::kinds::post_handler::{PostHandler, Question, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 
-/// `authorization.k8s.io/v1` SelfSubjectRulesReview.
+/// The strategy of SelfSubjectRulesReview in `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct SelfSubjectRulesReview;
 
@@ -31,7 +31,8 @@ impl PostHandler for SelfSubjectRulesReview {
     }
 }
 
-/// Returns the status of a rules review: the matching rules, and the errors of rules that could not be read.
+/// Returns the status of a rules review. It contains the rules of the user, and errors about rules that could not be
+/// read.
 pub(crate) fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
     let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| rule.has("/nonResourceURLs"));
     let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});

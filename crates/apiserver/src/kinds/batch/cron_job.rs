@@ -1,4 +1,4 @@
-//! CronJob.
+//! The kind CronJob of `batch/v1`.
 
 use super::{job_errors, job_warnings};
 use crate::kinds::check::Check;
@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `batch/v1` CronJob.
+/// The strategy of CronJob in `batch/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CronJob;
 
@@ -111,7 +111,7 @@ impl Strategy for CronJob {
     }
 }
 
-/// Returns why a text is not a schedule.
+/// Returns the reason why a text is not a valid schedule.
 fn schedule_error(schedule: &str) -> Option<String> {
     const RANGES: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
     const NAMES: [&[&str]; 5] = [
@@ -171,7 +171,7 @@ fn schedule_error(schedule: &str) -> Option<String> {
     None
 }
 
-/// Whether a text looks like a name of the time zone database. It does not look the name up.
+/// Returns whether a text looks like a name of the time zone database. Does not check whether the time zone exists.
 fn is_zone(zone: &str) -> bool {
     const AREAS: &[&str] = &[
         "Africa",

@@ -1,4 +1,4 @@
-//! Job.
+//! The kind Job of `batch/v1`.
 
 use super::{job_errors, job_spec, job_warnings};
 use crate::kinds::check::Check;
@@ -15,7 +15,7 @@ use pintle_meta::GroupVersionKind;
 const GENERATED: [&str; 4] =
     ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
 
-/// `batch/v1` Job.
+/// The strategy of Job in `batch/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Job;
 
@@ -60,7 +60,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // If defaulting copied the labels from the template, they get the generated labels, too.
+        // If defaulting copied the labels of the Job from the template, the Job gets the generated labels, too.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -89,7 +89,7 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // kube-apiserver validates the spec twice: as part of the Job and as part of the update.
+        // kube-apiserver validates the spec twice, once as a part of the Job and once as a part of the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -128,7 +128,8 @@ impl Strategy for Job {
     }
 
     fn stores_defaults_late(&self, created: &Json) -> bool {
-        // The labels come from the template, which had none but the generated ones. kube-apiserver copies these only on reads.
+        // The labels of the Job come from the template, and the template has only generated labels. kube-apiserver copies generated labels
+        // only on reads.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &Text| GENERATED.contains(&key.as_str());
@@ -184,7 +185,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
-        // `selector_errors` has reported the invalid selector.
+        // `selector_errors` reports an invalid selector, so it is ignored here.
         Some(None) => true,
         Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };
@@ -195,7 +196,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the host name of the last pod of an indexed Job, which follows from the name of the Job.
+/// Validates the host name of the last pod of an indexed Job. It consists of the name of the Job and the last index.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {

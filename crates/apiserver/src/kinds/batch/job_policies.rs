@@ -14,9 +14,10 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The limit of parallel and of failed indexes. With more completions than this, `MAX_WITH_MANY_COMPLETIONS` is the limit.
+/// The maximum number of parallel indexes, and of failed indexes. If the Job has more completions than this, the maximum is
+/// [`MAX_WITH_MANY_COMPLETIONS`].
 const MAX_INDEXED: i64 = 100_000;
-/// The limit for Jobs with very many completions and a back-off limit per index.
+/// The maximum number of parallel indexes, and of failed indexes, for Jobs with many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 /// Validates both policies of a Job spec.
@@ -72,7 +73,7 @@ pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Validates `managedBy`: a domain and a path.
+/// Validates `managedBy`, which consists of a domain and a path.
 pub(super) fn manager_errors(spec: &Json, path: &str) -> FieldErrors {
     let Some(manager) = spec["managedBy"].as_str() else { return FieldErrors::default() };
     let field = format!("{path}.managedBy");
@@ -205,7 +206,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Requires the field to be present and one of the known values. The error about a missing field lists them.
+/// Reports a field that is missing or not one of the known values. The error about a missing field lists these values.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)

@@ -1,4 +1,4 @@
-//! The conditions of a signing request: Approved, Denied and Failed. Decisions are final.
+//! The conditions Approved, Denied and Failed of a signing request. Decisions are final.
 
 use pintle_json::Json;
 
@@ -36,7 +36,7 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If their number has changed, they stay as sent, and validation rejects the change.
+/// Restores the old approvals and denials. If the request changes their number, they are not restored, and validation rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -49,7 +49,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Faults of the old object are tolerated.
+/// Validates the conditions. Invalid conditions of the old object are accepted.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
@@ -84,7 +84,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports forbidden changes of conditions. `decides` is true if the request may add approvals and denials.
+/// Reports changes of conditions that are not allowed. `decides` is true if the request may add approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -12,12 +12,13 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
-/// UTF8String, NumericString, PrintableString, T61String and IA5String.
+/// The tags of UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// The object identifier 2.5.4.10: organization name.
+/// The object identifier 2.5.4.10, which means organization name.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The common prefix of the algorithm identifiers of RSA signatures. The digest's number and null parameters follow.
+/// The common prefix of the algorithm identifiers of RSA signatures. After the prefix, the identifier has the number of
+/// the digest and null parameters.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
@@ -61,7 +62,7 @@ impl CertificationRequest {
         })
     }
 
-    /// Fails unless the request is signed with its own key.
+    /// Returns an error unless the request is signed with the key that it contains.
     pub(super) fn check_signature(&self) -> Result<(), String> {
         if let Some(weak) = self.weak_algorithm() {
             let key = UnparsedPublicKey::new(weak, &self.key);
@@ -82,7 +83,8 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// Returns the algorithm of RSA signatures whose keys or digests are too weak for TLS. Requests may use them.
+    /// Returns the verification algorithm for RSA signatures whose keys or digests are too weak for TLS. Such
+    /// signatures are allowed in certification requests.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
@@ -131,7 +133,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// Reads the next element. Returns `None` if it has another tag.
+    /// Reads the next element. Returns `None` if the next element has another tag.
     fn take(bytes: &mut &'a [u8], tag: u8) -> Option<Self> {
         Self::next(bytes).filter(|element| element.tag == tag)
     }
@@ -142,7 +144,7 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // The number of length bytes. A request needs at most four.
+            // The number of bytes that encode the length. A request needs at most four.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;
@@ -165,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests with RSA keys of 1,024 bits and the digests SHA-1, SHA-256 and SHA-512.
+    /// Requests with 1,024-bit RSA keys and the digests SHA-1, SHA-256 and SHA-512.
     const WEAK: [&str; 3] = [
         "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBAMqYwvpAJqXUo22r5I3QX3qglEeX/pYKnO9bV0\
          jT/qmQOG7Y8lUltUjFqi0C0LJLH7yuxAB0s5/WQsplGJ8YQjz31YI2hzL+ESZMb5Hkkgq6tPV2CQz+RveEVogagkUyK2CV2+beBkX9OVSAKEBb\

@@ -1,4 +1,4 @@
-//! Signers: permissions, restrictions and names.
+//! Rules about the signer of a certificate signing request: permissions, restrictions and names.
 
 use pintle_json::Json;
 
@@ -14,14 +14,14 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Approving and signing require a permission on the signer or on all signers of its domain.
+/// Checks that the user may approve or sign. This requires a permission on the signer, or on all signers of its domain.
 pub(super) fn extra_permission(
     new: &Json,
     old: Option<&Json>,
     subresource: Subresource,
 ) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // Updates cannot change the signer.
+    // The signer of the old object applies, because updates cannot change the signer.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {
@@ -35,7 +35,7 @@ pub(super) fn extra_permission(
     Ok(Some(ExtraPermission { verb, resource: "signers", names, refusal }))
 }
 
-/// Rejects client certificates for the group of administrators.
+/// Rejects a request for a client certificate of the administrators' group.
 fn check_client_groups(object: &Json) -> Outcome<()> {
     if object.text("/spec/signerName") != CLIENT_SIGNER {
         return Ok(());
@@ -49,7 +49,7 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&resource, metadata::name(object), &why))
 }
 
-/// Validates the name of a signer: a domain and a path.
+/// Validates the name of a signer, which consists of a domain and a path.
 pub(super) fn errors(signer: &str) -> FieldErrors {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn errors(signer: &str) -> FieldErrors {
         return FieldErrors::from([FieldError::invalid_text(FIELD, signer, why)]);
     };
     let mut errors = FieldErrors::default();
-    // Reports only the first invalid label.
+    // Only the first invalid label is reported.
     let wrong_label = |segment: &str, rule: NameRule| {
         let labels = segment.split('.').map(|label| (label, name_errors(rule, label, false)));
         let first = labels.into_iter().find(|(_, why)| !why.is_empty());

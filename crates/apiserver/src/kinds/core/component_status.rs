@@ -1,16 +1,18 @@
-//! ComponentStatus: the health of the control plane components. It is computed on each read and has no resourceVersion.
+//! The kind ComponentStatus, which states the health of the control plane components. It is computed for each read and
+//! has no resourceVersion.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `v1` ComponentStatus, which is read-only.
+/// The strategy of the read-only kind ComponentStatus in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
-    /// Returns the statuses of a cluster without scheduler and controller manager. The store is always healthy.
+    /// Returns the component statuses of a cluster without scheduler and controller manager. The store is always
+    /// reported as healthy.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         let absent = |name: &str, port: u16| {
             let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");

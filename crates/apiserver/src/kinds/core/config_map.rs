@@ -1,4 +1,4 @@
-//! ConfigMap.
+//! The kind ConfigMap of the core group.
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
 use crate::kinds::table::{self, Column, Row};
@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` ConfigMap.
+/// The strategy of ConfigMap in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ConfigMap;
 
@@ -56,7 +56,7 @@ impl Strategy for ConfigMap {
     }
 }
 
-/// The descriptions of the columns in the API.
+/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[(
     "Data",
     "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.",

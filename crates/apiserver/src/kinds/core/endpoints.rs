@@ -1,4 +1,4 @@
-//! Endpoints.
+//! The kind Endpoints of the core group.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` Endpoints.
+/// The strategy of Endpoints in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Endpoints;
 

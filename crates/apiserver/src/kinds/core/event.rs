@@ -1,4 +1,4 @@
-//! Event. Events are stored in the form of the core group. Both groups are views of it.
+//! The kind Event. Events are stored in the form of the core group. Both API groups convert from and to this form.
 
 mod events_api;
 
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 pub(in crate::kinds) use events_api::Event;
 
-/// `v1` Event.
+/// The strategy of Event in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CoreEvent;
 
@@ -128,11 +128,12 @@ impl Strategy for CoreEvent {
     }
 }
 
-/// Validates the namespace of the involved object. The event is in its stored form.
+/// Validates the namespace of the involved object. The event must have its stored form.
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // Events with an `eventTime` can be about objects of any namespace. Events about cluster-scoped objects can also be in `kube-system`.
+    // An event with an `eventTime` can be about an object of any namespace. An event about a cluster-scoped object can also be in
+    // `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
@@ -149,8 +150,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns the validation errors that both views share, for the stored form. Events with an `eventTime` follow the newer rules.
-/// `controller` is the view's name for the reporting controller.
+/// Returns the validation errors that both API groups share. The event must have its stored form. The newer rules apply to an event with an
+/// `eventTime`. `controller` is the API group's field name for the reporting controller.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {
@@ -180,7 +181,7 @@ fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
     long.then(|| FieldError::invalid_text(key, "", format!("can have at most {most} characters")))
 }
 
-/// The descriptions of the columns in the API.
+/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
     ("Type", "Type of this event (Normal, Warning), new types could be added in the future"),

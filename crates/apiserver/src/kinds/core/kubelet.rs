@@ -6,14 +6,14 @@ use crate::failure::{Failure, Outcome};
 
 /// The default port of a kubelet.
 const KUBELET_PORT: i64 = 10_250;
-/// The types of node addresses, the preferred one first.
+/// The types of node addresses. The preferred type is first.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 /// Returns the host and port of the kubelet.
 ///
 /// # Errors
 ///
-/// Fails if the status of the node has no address of a known type.
+/// Returns an error if the status of the node has no address of a known type.
 pub(super) fn kubelet(node: &Json) -> Outcome<(&str, String)> {
     let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));

@@ -1,4 +1,4 @@
-//! LimitRange.
+//! The kind LimitRange of the core group.
 
 use super::pod::{container_resource_errors, resource_name_errors};
 use crate::kinds::check::Check;
@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
 
-/// `v1` LimitRange.
+/// The strategy of LimitRange in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct LimitRange;
 
@@ -86,7 +86,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.dedup();
     for resource in resources {
         let amount = |key: &str| object[key][resource].as_str();
-        // kube-apiserver reports the value of another field in some of these errors.
+        // As in kube-apiserver, some of these errors contain the value of another field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),
             ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),
@@ -114,7 +114,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     limit
 }
 
-/// Validates the ratio of limit to request for one resource.
+/// Validates `maxLimitRequestRatio` for one resource.
 fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let object = limit.object();
     let Some(text) = object["maxLimitRequestRatio"].get(resource).and_then(Json::as_str) else { return limit };

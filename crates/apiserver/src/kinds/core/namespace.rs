@@ -1,4 +1,4 @@
-//! Namespace.
+//! The kind Namespace of the core group.
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, MetadataChecks, Pods, Strategy};
@@ -8,10 +8,10 @@ use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// The name of the resource.
+/// The name of the resource, as used by the store.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Returns a minimal active namespace, for namespaces of which only the name is known.
+/// Returns a minimal active namespace. It is used if only the name of a namespace is known.
 pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
@@ -19,7 +19,7 @@ pub(crate) fn unknown(name: &str) -> Json {
     })
 }
 
-/// `v1` Namespace.
+/// The strategy of Namespace in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Namespace;
 

@@ -1,4 +1,4 @@
-//! Node.
+//! The kind Node of the core group.
 
 use super::proxy;
 use crate::failure::Outcome;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use std::collections::HashSet;
 
-/// `v1` Node.
+/// The strategy of Node in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Node;
 
@@ -94,8 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates the whole node, unless only its status is updated. Then applies the rules for updates, which check taints and amounts
-    /// again.
+    /// Validates an update. Unless only the status is updated, this begins with the rules for a whole node. The rules for updates follow
+    /// and check taints and amounts again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -167,7 +167,7 @@ impl Strategy for Node {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. `podCIDR` wins.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If they differ, `podCIDR` takes precedence.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
@@ -177,7 +177,7 @@ fn complete_ranges(spec: &mut Json) {
     }
 }
 
-/// Validates the taints. kube-apiserver reports them below `metadata`.
+/// Validates the taints. As in kube-apiserver, the errors have paths below `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let duplicates = duplicates(taints);

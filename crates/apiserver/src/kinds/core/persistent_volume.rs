@@ -1,4 +1,4 @@
-//! PersistentVolume.
+//! The kind PersistentVolume of the core group.
 
 use super::pod::volume_plugins;
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use pintle_schema::quantity;
 
-/// `v1` PersistentVolume.
+/// The strategy of PersistentVolume in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolume;
 
@@ -130,7 +130,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // kube-apiserver validates the whole volume twice.
+        // kube-apiserver validates the whole volume twice, so errors occur twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {
@@ -202,7 +202,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The sources of persistent volumes in the order of validation, each with its spelling in errors.
+/// The volume sources, in the order of validation. Each has its spelling in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -228,7 +228,7 @@ const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("csi", "csi"),
 ];
 
-/// Validates the volume source. There must be exactly one.
+/// Validates the volume source. A volume must have exactly one source.
 fn source_errors(spec: &Json) -> FieldErrors {
     let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaim.
+//! The kind PersistentVolumeClaim of the core group.
 
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors};
 use crate::failure::{Failure, Outcome};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
 
-/// `v1` PersistentVolumeClaim.
+/// The strategy of PersistentVolumeClaim in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolumeClaim;
 
@@ -60,7 +60,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // Defaulting adds the phase on reads.
+        // Defaulting adds the phase when the object is read.
         true
     }
 
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // If the update is invalid, validation reports it and not this plugin.
+            // This plugin accepts an invalid update, because validation reports it later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -222,7 +222,8 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
         .name("apiGroup", NameRule::Subdomain)
 }
 
-/// Synchronizes `dataSource` and `dataSourceRef`. `dataSource` supports only claims and snapshots, so other kinds are removed from it.
+/// Synchronizes `dataSource` and `dataSourceRef`. A source of another kind is removed from `dataSource`, because `dataSource` supports only
+/// claims and snapshots.
 fn align_sources(claim: &mut Json, old: &Json) {
     let has = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
     let in_use = has(old, "dataSource") || has(old, "dataSourceRef");
@@ -250,7 +251,7 @@ fn storage_classes() -> GroupResource {
     GroupResource::new("storage.k8s.io", "storageclasses")
 }
 
-/// Returns the name of the storage class. It may be empty.
+/// Returns the name of the storage class, which may be empty.
 fn class(claim: &Json) -> Option<&str> {
     let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
     annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)
@@ -260,7 +261,7 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// Fails if the claim grows and its storage class does not allow volume expansion.
+/// Returns an error if the claim grows and its storage class does not allow volume expansion.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());

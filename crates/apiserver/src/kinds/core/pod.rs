@@ -1,4 +1,4 @@
-//! Pod: defaults, admission plugins and validation.
+//! The kind Pod, with its defaults, admission plugins and validation.
 
 mod affinity;
 mod binding;
@@ -59,19 +59,19 @@ pub(in crate::kinds) use resource_amounts::{
 pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;
 
-/// The name of the resource.
+/// The name of the resource, as used by the store.
 const PODS: &str = "pods";
 
-/// The owner of a pod spec.
+/// The object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
     /// A pod with this name, which may be empty.
     Pod(&'a str),
-    /// A pod template, which has weaker rules.
+    /// A pod template. Weaker rules apply to it.
     Template,
 }
 
-/// `v1` Pod.
+/// The strategy of Pod in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Pod;
 
@@ -184,7 +184,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // Updates of the spec cause no warnings, because hardly any field can change.
+        // Updates of the spec cause no warnings, because hardly any field of the spec can change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {
@@ -256,7 +256,7 @@ fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
-/// The descriptions of the columns in the API.
+/// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
     ("Status", "The aggregate status of the containers in this pod."),

@@ -1,4 +1,4 @@
-//! PodTemplate.
+//! The kind PodTemplate of the core group.
 
 use super::pod::{pod_template, template_warnings, validate_template};
 use crate::kinds::table::{self, Column, Row};
@@ -8,7 +8,7 @@ use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` PodTemplate.
+/// The strategy of PodTemplate in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PodTemplate;
 

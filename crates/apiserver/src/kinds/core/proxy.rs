@@ -1,5 +1,5 @@
-//! `/proxy`: forwards requests to a pod, a service or a node. The target is found as in a real cluster, but the connection is always
-//! refused.
+//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. The server finds the target as in a real cluster, but
+//! responds that the connection was refused.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// Forwards to a pod.
+/// Forwards a request to a pod.
 pub(super) const OF_POD: Stream = Stream {
     methods: METHODS,
     options: |_, rest| Ok(options("PodProxyOptions", rest)),
@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// Forwards to a pod of a service.
+/// Forwards a request to a pod of a service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// Forwards to the kubelet of a node or to another of its ports.
+/// Forwards a request to the kubelet of a node, or to another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // If the endpoints are missing, the error says that the service is missing.
+    // As in kube-apiserver, the error about missing endpoints says that the service is missing.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
@@ -80,7 +80,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The addresses of the pods of a namespace. It caches them, because many endpoints can refer to the same pod.
+/// The addresses of the pods of a namespace. The addresses are cached, because many endpoints can refer to the same pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -88,7 +88,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Whether the address of an endpoint belongs to the pod that it refers to.
+    /// Returns whether the address of an endpoint belongs to the pod to which the endpoint refers.
     fn contains(&mut self, address: &Json) -> bool {
         let says = |name: &str| address["targetRef"].text(name);
         if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
@@ -115,7 +115,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The name in a proxy path: `name`, `name:port` or `scheme:name:port`.
+/// The name in a proxy path. It has the form `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -146,7 +146,7 @@ fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> O
     cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-/// Parses the IP address of a proxy target. Returns `None` for addresses that are local to the server or not unicast.
+/// Parses the IP address of a proxy target. Returns `None` if the address is local to the server or is not a unicast address.
 fn reachable(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok()?.to_canonical();
     let is_local = match ip {
@@ -156,7 +156,7 @@ fn reachable(text: &str) -> Option<IpAddr> {
     (!is_local && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(ip)
 }
 
-/// Returns the error of the failed connection.
+/// Returns the error about the refused connection.
 fn connection_refused(host: &str, port: &str) -> StreamAnswer {
     StreamAnswer::Unreachable(match port.parse::<u16>() {
         Ok(port) if host.contains(':') => format!("dial tcp [{host}]:{port}: connect: connection refused"),
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A cluster whose endpoints all refer to one pod with another address. It counts the reads of the pod.
+    /// A cluster in which all endpoints refer to one pod, but have a different address than the pod. It counts the reads of the pod.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

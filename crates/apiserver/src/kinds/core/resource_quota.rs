@@ -1,4 +1,4 @@
-//! ResourceQuota.
+//! The kind ResourceQuota of the core group.
 
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
@@ -46,7 +46,7 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 
-/// Resources whose quantities must be integers.
+/// Resources whose limits must be integers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -59,10 +59,10 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// Resources with separate quotas for requests and limits.
+/// Resources that can have separate limits for requests and for limits.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// Warns if the quota for requests exceeds the quota for limits.
+/// Warns if the quota of a resource's requests exceeds the quota of its limits.
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
@@ -75,7 +75,7 @@ fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     more.then(|| format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
 }
 
-/// `v1` ResourceQuota.
+/// The strategy of ResourceQuota in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ResourceQuota;
 
@@ -163,7 +163,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Whether a scope applies to a resource.
+/// Returns whether a quota with this scope can limit this resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"
@@ -178,7 +178,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// For each scope, counts the resources of the quota that the scope does not apply to.
+/// Returns the number of errors for each scope. There is one error for each resource of the quota that a quota with
+/// this scope cannot limit.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
@@ -206,7 +207,7 @@ fn scope_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the scope selector. kube-apiserver reports these errors without the index of the expression.
+/// Validates the scope selector. As in kube-apiserver, the errors do not contain the index of the expression.
 fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \

@@ -1,4 +1,4 @@
-//! Secret.
+//! The kind Secret of the core group.
 
 mod key_pair;
 
@@ -12,11 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` Secret.
+/// The strategy of Secret in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Secret;
 
-/// The required keys of each type.
+/// The required keys of each type of Secret.
 const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),

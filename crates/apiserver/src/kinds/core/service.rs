@@ -1,4 +1,4 @@
-//! Service.
+//! The kind Service of the core group.
 
 mod allocation;
 mod families;
@@ -20,7 +20,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use service_errors::errors;
 
-/// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
+/// The strategy of Service in `v1`. Cluster IPs come from 10.0.0.0/24. Node ports come from 30000–32767.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Service;
 
@@ -81,8 +81,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports. kube-apiserver does this before validation, so a failed allocation is the only reported error.
-    /// Then drops the fields that the type does not use.
+    /// Allocates addresses and node ports, and drops fields that the Service's type does not use. As in kube-apiserver, this happens before
+    /// validation. Therefore, a failed allocation is the only error in the response.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -176,7 +176,7 @@ impl Strategy for Service {
     }
 }
 
-/// Warns about ignored and deprecated fields and about addresses in odd formats.
+/// Warns about ignored fields, deprecated fields, and addresses in unusual formats.
 fn field_warnings(object: &Json) -> Vec<String> {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     const EXTERNAL: &str = "ExternalName";
@@ -233,7 +233,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// Fills `clusterIPs` from `clusterIP`.
+/// Sets `clusterIPs` from `clusterIP` if it is empty.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()
@@ -274,7 +274,7 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Drops fields that the new type does not use, unless the client has changed them. Validation rejects changed fields.
+/// Drops fields that the new type of the Service does not use. Fields that the client has changed are kept, and validation rejects them.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -310,12 +310,12 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns the fields that identify a port.
+/// Returns the protocol and the port number, which identify a port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
 
-/// Whether the ports are allocated node ports.
+/// Returns whether the server allocates node ports for the Service.
 fn gets_node_ports(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" => true,
@@ -324,7 +324,7 @@ fn gets_node_ports(spec: &Json) -> bool {
     }
 }
 
-/// Whether the Service is reachable from outside of the cluster.
+/// Returns whether the Service is reachable from outside of the cluster.
 fn is_reachable(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" | "LoadBalancer" => true,
@@ -333,7 +333,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Keeps the node ports of ports that set none, matched by name, unless another port uses the number.
+/// Restores the old node port of each port without a node port. Ports are matched by name. A node port is not restored if another port of
+/// the Service uses it.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =
@@ -354,7 +355,7 @@ fn drop_internal_policy(service: &mut Json) {
     }
 }
 
-/// Returns the external addresses for the table.
+/// Returns the external addresses for the table cell.
 fn external(object: &Json) -> String {
     let given = object.texts("/spec/externalIPs").collect::<Vec<_>>().join(",");
     match object.text("/spec/type") {

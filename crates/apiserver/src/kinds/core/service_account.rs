@@ -1,4 +1,4 @@
-//! ServiceAccount.
+//! The kind ServiceAccount of the core group.
 
 mod token_request;
 
@@ -9,7 +9,7 @@ use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `v1` ServiceAccount.
+/// The strategy of ServiceAccount in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ServiceAccount;
 
@@ -50,7 +50,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Removes all fields of the secrets but their names.
+/// Removes all fields of the secret references except their names.
 fn keep_secret_names(object: &mut Json) {
     for secret in object.items_mut("secrets") {
         *secret = match secret.text("/name") {

@@ -1,4 +1,4 @@
-//! DeviceClass and ResourceClaimTemplate.
+//! The kinds DeviceClass and ResourceClaimTemplate of the group `resource.k8s.io`.
 
 use super::claim_defaults;
 use crate::kinds::Strategy;
@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `resource.k8s.io` DeviceClass.
+/// The strategy of DeviceClass in `resource.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct DeviceClass;
 
@@ -21,7 +21,7 @@ impl Strategy for DeviceClass {
     }
 }
 
-/// `resource.k8s.io` ResourceClaimTemplate.
+/// The strategy of ResourceClaimTemplate in `resource.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ResourceClaimTemplate;
 

@@ -1,4 +1,4 @@
-//! ResourceClaim.
+//! The kind ResourceClaim of the group `resource.k8s.io`.
 
 use super::claim_defaults;
 use crate::kinds::Strategy;
@@ -8,7 +8,7 @@ use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `resource.k8s.io` ResourceClaim.
+/// The strategy of ResourceClaim in `resource.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ResourceClaim;
 

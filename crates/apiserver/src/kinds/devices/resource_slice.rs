@@ -1,4 +1,4 @@
-//! ResourceSlice.
+//! The kind ResourceSlice of `resource.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
 
-/// `resource.k8s.io/v1` ResourceSlice.
+/// The strategy of ResourceSlice in `resource.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ResourceSlice;
 

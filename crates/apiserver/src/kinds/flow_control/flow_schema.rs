@@ -1,4 +1,4 @@
-//! FlowSchema.
+//! The kind FlowSchema of the group `flowcontrol.apiserver.k8s.io`.
 
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `flowcontrol.apiserver.k8s.io` FlowSchema.
+/// The strategy of FlowSchema in `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct FlowSchema;
 
@@ -25,7 +25,7 @@ impl Strategy for FlowSchema {
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        // A schema without rules matches no request, in a real cluster either.
+        // As in a real cluster, a schema without rules matches no request.
         if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }
 

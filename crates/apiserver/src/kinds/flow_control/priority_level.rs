@@ -1,4 +1,4 @@
-//! PriorityLevelConfiguration.
+//! The kind PriorityLevelConfiguration of the group `flowcontrol.apiserver.k8s.io`.
 
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `flowcontrol.apiserver.k8s.io` PriorityLevelConfiguration.
+/// The strategy of PriorityLevelConfiguration in `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 
@@ -93,7 +93,7 @@ fn errors(object: &Json) -> FieldErrors {
         .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
         .done();
     match name {
-        // The spec of `exempt` may be changed in its `exempt` field.
+        // In the spec of the level `exempt`, only the field `exempt` may change.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }

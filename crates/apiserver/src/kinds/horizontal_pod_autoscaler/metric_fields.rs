@@ -1,6 +1,6 @@
 //! The field names of metrics and scaling rules in both versions.
 
-/// The form of a v1 field.
+/// The form of a field in v1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
     /// A string that is always written.
@@ -14,7 +14,7 @@ pub(super) enum FieldForm {
     Selector,
 }
 
-/// The v1 name of a field, its v2 JSON pointer and its form.
+/// The name of a field in v1, its JSON pointer in v2, and its form.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
 /// The metric sources and their fields, in the order of v1.

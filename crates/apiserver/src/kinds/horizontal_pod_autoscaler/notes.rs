@@ -1,4 +1,5 @@
-//! The annotations in which v1 keeps the fields that it lacks. They contain JSON in the format of v1's own Go types.
+//! The annotations in which v1 stores the fields that v1 does not have. They contain JSON in the format of Go types
+//! that only v1 has.
 
 use pintle_json::Json;
 
@@ -10,7 +11,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations of v1, and two that older versions wrote.
+/// All annotations of v1, including two that only older versions of Kubernetes wrote.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -40,7 +41,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
     }
 }
 
-/// Restores the annotation of `old` in `new`. Removes it if `old` has none.
+/// Restores the annotation of `old` in `new`. Removes the annotation if `old` does not have it.
 pub(super) fn restore_member(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),

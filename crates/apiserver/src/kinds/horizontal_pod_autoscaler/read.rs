@@ -1,4 +1,4 @@
-//! Parses the annotations of v1. Returns `None` if they are invalid.
+//! Parses the annotations of v1. The functions return `None` for invalid annotations.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,7 +63,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// Infers the type of a target from its values. Removes a zero quantity that v1 had to write.
+/// Infers the type of a target from its values. Removes a zero quantity, because v1 always writes a quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -79,7 +79,7 @@ fn complete_target(source: &str, target: &mut Json) {
     target.set("type", kind);
 }
 
-/// Sets a value at a pointer and creates the objects on the path.
+/// Sets a value at a JSON pointer. Creates missing objects on the path.
 fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
@@ -88,7 +88,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames the members and drops null values. Names are case-insensitive.
+/// Renames the members and drops null values. Ignores letter case in the names.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

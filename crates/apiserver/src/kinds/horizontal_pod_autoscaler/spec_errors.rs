@@ -15,7 +15,7 @@ const METRIC_TYPES: &[(&str, &str)] = &[
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// The sources, in the order of validation.
+/// The metric sources, in the order of validation.
 const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
@@ -27,7 +27,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // A target that was accepted before may stay.
+    // An invalid target of the stored object may stay.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
@@ -50,7 +50,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates a reference. `known` skips the version. `groupless` allows the core group.
+/// Validates a reference to an object. If `known` is true, does not validate the version. If `groupless` is true, allows the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
@@ -76,7 +76,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // kube-apiserver checks the type and its source separately.
+    // kube-apiserver checks the type and the source separately.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {
@@ -195,7 +195,7 @@ fn policy(check: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Whether the stored autoscaler refers to an object with an invalid `apiVersion`.
+/// Returns whether the stored autoscaler refers to an object with an invalid `apiVersion`.
 fn has_invalid_object(old: &Json) -> bool {
     old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

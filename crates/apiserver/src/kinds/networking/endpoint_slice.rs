@@ -1,4 +1,4 @@
-//! EndpointSlice, which belongs to the group `discovery.k8s.io`.
+//! The kind EndpointSlice of the group `discovery.k8s.io`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::network_rules::{
@@ -14,7 +14,7 @@ use pintle_json::Json;
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-/// `discovery.k8s.io/v1` EndpointSlice.
+/// The strategy of EndpointSlice in `discovery.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct EndpointSlice;
 
@@ -30,7 +30,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // These controllers write addresses in canonical form, whatever they read.
+        // Slices of these controllers need no warning, because the controllers always write addresses in canonical form.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }
@@ -71,7 +71,7 @@ impl Strategy for EndpointSlice {
         port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
-    /// Unchanged endpoints are not validated again.
+    /// Endpoints are validated only if the update changes them.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {

@@ -1,4 +1,4 @@
-//! Ingress.
+//! The kind Ingress of `networking.k8s.io/v1`.
 
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
@@ -18,7 +18,7 @@ const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
-/// `networking.k8s.io/v1` Ingress.
+/// The strategy of Ingress in `networking.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Ingress;
 
@@ -132,7 +132,7 @@ fn class_errors(object: &Json) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
 }
 
-/// Validates a backend: either a port of a Service, or a reference to any object.
+/// Validates a backend. It is either a port of a Service, or a reference to an object of any kind.
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {

@@ -1,4 +1,4 @@
-//! IngressClass.
+//! The kind IngressClass of `networking.k8s.io/v1`.
 
 use super::ingress::reference;
 use crate::kinds::check::{Check, immutable};
@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `networking.k8s.io/v1` IngressClass.
+/// The strategy of IngressClass in `networking.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct IngressClass;
 
@@ -72,7 +72,7 @@ impl Strategy for IngressClass {
     }
 }
 
-/// Validates the name of a controller: a domain and a path.
+/// Validates the name of a controller, which consists of a domain and a path.
 fn controller_errors(controller: &str) -> FieldErrors {
     const FIELD: &str = "spec.controller";
     let error = |why: &str| FieldErrors::from([FieldError::invalid_text(FIELD, controller, why)]);

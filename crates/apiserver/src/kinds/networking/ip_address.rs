@@ -1,4 +1,4 @@
-//! IPAddress.
+//! The kind IPAddress of the group `networking.k8s.io`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `networking.k8s.io` IPAddress.
+/// The strategy of IPAddress in `networking.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct IpAddress;
 

@@ -1,4 +1,4 @@
-//! NetworkPolicy.
+//! The kind NetworkPolicy of `networking.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_errors;
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
 
-/// `networking.k8s.io/v1` NetworkPolicy.
+/// The strategy of NetworkPolicy in `networking.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct NetworkPolicy;
 
@@ -139,7 +139,7 @@ fn block_errors(block: Check<'_>) -> Check<'_> {
     })
 }
 
-/// Whether a CIDR is a strict subset of another.
+/// Returns whether a CIDR block is a strict subset of another CIDR block.
 fn lies_within(inner: &str, outer: &str) -> bool {
     let read = |range: &str| {
         let (address, length) = range.split_once('/')?;

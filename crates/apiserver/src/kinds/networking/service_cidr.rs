@@ -1,4 +1,4 @@
-//! ServiceCIDR.
+//! The kind ServiceCIDR of the group `networking.k8s.io`.
 
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
@@ -8,7 +8,7 @@ use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `networking.k8s.io` ServiceCIDR.
+/// The strategy of ServiceCIDR in `networking.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ServiceCidr;
 

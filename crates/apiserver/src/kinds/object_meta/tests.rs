@@ -13,7 +13,7 @@ fn kind(group: &str, version: &str, plural: &str) -> Kind {
     Kind::clone(Kinds::builtin().resource(group, version, plural).expect("a built-in kind"))
 }
 
-/// Formats errors as `reason field`.
+/// Formats errors in the form `reason field`.
 fn listed(errors: &FieldErrors) -> Vec<String> {
     errors
         .clone()
@@ -112,7 +112,7 @@ fn metadata_of_an_updated_object_is_validated_several_times() {
     }
 }
 
-/// A strategy that treats finalizers as custom resources do.
+/// A strategy with the same rule for finalizers as custom resources.
 struct Custom;
 
 impl Strategy for Custom {

@@ -1,4 +1,4 @@
-//! RoleBinding and ClusterRoleBinding.
+//! The kinds RoleBinding and ClusterRoleBinding of `rbac.authorization.k8s.io/v1`.
 
 use super::RBAC_GROUP;
 use crate::kinds::check::Check;
@@ -50,7 +50,7 @@ impl Strategy for RoleBinding {
         let mut errors = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));
-            // kube-apiserver formats the value with the names of the Go fields.
+            // As in kube-apiserver, the error contains the value with the names of its Go fields.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }

@@ -1,4 +1,4 @@
-//! CSIDriver.
+//! The kind CSIDriver of `storage.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `storage.k8s.io/v1` CSIDriver.
+/// The strategy of CSIDriver in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CsiDriver;
 

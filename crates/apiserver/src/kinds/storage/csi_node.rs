@@ -1,4 +1,4 @@
-//! CSINode.
+//! The kind CSINode of `storage.k8s.io/v1`.
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use std::collections::HashSet;
 
-/// `storage.k8s.io/v1` CSINode.
+/// The strategy of CSINode in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CsiNode;
 
@@ -52,7 +52,7 @@ impl Strategy for CsiNode {
     }
 }
 
-/// Validates the topology keys of a driver. kube-apiserver reports them at the path of the driver.
+/// Validates the topology keys of a driver. As in kube-apiserver, the errors have the path of the driver.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

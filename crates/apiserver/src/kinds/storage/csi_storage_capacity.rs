@@ -1,4 +1,4 @@
-//! CSIStorageCapacity.
+//! The kind CSIStorageCapacity of `storage.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_errors;
@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_schema::quantity;
 
-/// `storage.k8s.io/v1` CSIStorageCapacity.
+/// The strategy of CSIStorageCapacity in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CsiStorageCapacity;
 

@@ -1,4 +1,4 @@
-//! StorageClass.
+//! The kind StorageClass of `storage.k8s.io/v1`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// `storage.k8s.io/v1` StorageClass.
+/// The strategy of StorageClass in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct StorageClass;
 
@@ -93,10 +93,11 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the topology terms. Keys must be unique in a term, and terms must be unique.
+/// Validates the topology terms. The keys of a term must be unique, and the terms must be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver starts with one empty term per given term, so an empty term is a duplicate of each.
+    // kube-apiserver begins with a list that has one empty term for each given term. Therefore, it reports an empty
+    // term as a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

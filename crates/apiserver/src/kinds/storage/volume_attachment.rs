@@ -1,4 +1,4 @@
-//! VolumeAttachment.
+//! The kind VolumeAttachment of `storage.k8s.io/v1`.
 
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::volume_plugins::driver_errors;
@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `storage.k8s.io/v1` VolumeAttachment.
+/// The strategy of VolumeAttachment in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct VolumeAttachment;
 

@@ -1,4 +1,4 @@
-//! VolumeAttributesClass.
+//! The kind VolumeAttributesClass of the group `storage.k8s.io`.
 
 use super::storage_class::{driver_errors, parameter_errors};
 use crate::failure::Outcome;
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `storage.k8s.io` VolumeAttributesClass.
+/// The strategy of VolumeAttributesClass in `storage.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct VolumeAttributesClass;
 

@@ -2,12 +2,13 @@
 
 use jiff::Timestamp;
 
-/// Formats the time since `time` in one or two units: `119s`, `2m1s`, `3h1m`, `2d`, `2y59d`.
+/// Formats the time since `time` in one or two units, such as `119s`, `2m1s`, `3h1m`, `2d` or `2y59d`.
 pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// Formats a number of seconds in one or two units. Returns `<invalid>` below -1, which allows for some clock skew.
+/// Formats a number of seconds in one or two units. Returns `<invalid>` for numbers below -1. The tolerance allows for
+/// a small clock skew.
 pub(crate) fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

@@ -1,4 +1,4 @@
-//! Cells of built-in kinds.
+//! Accessors for the cells of built-in kinds.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -7,10 +7,10 @@ use super::durations;
 use crate::object::text;
 use crate::selector::structured_text;
 
-/// The number of items that a cell shows of a long list.
+/// The maximum number of list items that a cell shows.
 const SHOWN: usize = 3;
 
-/// An object that a row is made for.
+/// An object for which a table row is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     object: &'a Json,
@@ -30,13 +30,13 @@ impl<'a> Row<'a> {
         self.since("/metadata/creationTimestamp", "<unknown>")
     }
 
-    /// Formats the time since a timestamp, or returns `unset`.
+    /// Formats the time since a timestamp. Returns `unset` if there is no timestamp.
     pub(crate) fn since(&self, pointer: &str, unset: &str) -> Json {
         let time = self.object.text(pointer).parse::<Timestamp>().ok();
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
-    /// Returns a string, empty if it is absent.
+    /// Returns a string. Returns an empty text if the string is absent.
     pub(crate) fn text(&self, pointer: &str) -> Json {
         self.object.text(pointer).into()
     }
@@ -49,7 +49,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Formats any scalar, or returns `<none>`.
+    /// Formats a scalar. Returns `<none>` if the value is not a scalar.
     pub(crate) fn scalar_or_none(&self, pointer: &str) -> Json {
         match self.object.has(pointer) {
             true => text(self.object.at(pointer)).into(),
@@ -57,7 +57,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns an integer, 0 if it is absent.
+    /// Returns an integer. Returns 0 if the integer is absent.
     pub(crate) fn number(&self, pointer: &str) -> Json {
         self.object.integer(pointer).unwrap_or(0).into()
     }
@@ -66,7 +66,7 @@ impl<'a> Row<'a> {
         (self.object.is_true(pointer)).into()
     }
 
-    /// Returns the number of members or items.
+    /// Returns the number of an object's members or a list's items.
     pub(crate) fn size(&self, pointer: &str) -> Json {
         self.object.at(pointer).map_or(0, size).into()
     }
@@ -90,7 +90,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns the number of members or items.
+/// Returns the number of an object's members or a list's items.
 pub(crate) fn size(value: &Json) -> usize {
     match value {
         Json::Array(items) => items.len(),
@@ -99,7 +99,7 @@ pub(crate) fn size(value: &Json) -> usize {
     }
 }
 
-/// Joins the first items and appends the number of further ones.
+/// Joins the first items of a list, and appends the number of omitted items.
 pub(crate) fn first_few(mut items: Vec<String>) -> String {
     let more = items.len().saturating_sub(SHOWN);
     items.truncate(SHOWN);

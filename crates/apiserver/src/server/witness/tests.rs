@@ -1,26 +1,28 @@
-//! The admission chain is called for all writes and connects, and can change or reject them.
+//! Tests that the admission chain is called for all writes and connects, and can change or reject them.
 
 use http::Method;
 use pintle_json::{Json, json};
 
 use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// A request of Jane, and its expected effects.
+/// A request of the user Jane, and its expected effects.
 struct Case {
     method: Method,
-    /// Relative to the namespace, unless it begins with a slash.
+    /// The path of the request. It is relative to the namespace unless it begins with a slash.
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The expected record, without the user.
+    /// The expected record of the witness, without the user.
     record: &'static str,
-    /// The expected status code if no plugin rejects the request.
+    /// The expected status code of the response if no plugin rejects the request.
     code: u16,
-    /// The path, pointer and value of the change. An empty path means the response.
+    /// The change that the witness makes: the path at which it is visible, the JSON pointer and the value. An empty
+    /// path means the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times: rejected by `admit`, rejected by `validate`, as a dry run, and changed.
+/// Sends the request four times. The witness rejects it in `admit`, rejects it in `validate`, accepts it as a dry run,
+/// and changes it.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -62,12 +64,12 @@ async fn check(server: &WitnessedServer, case: Case) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// Returns the records of a request that is not changed.
+/// Returns the records of a request that the witness does not change.
 fn admit_and_validate(record: &str) -> Vec<String> {
     vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// Returns the record of a request that is changed.
+/// Returns the record of a request that the witness changes.
 fn after_change(record: &str) -> String {
     let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
         return record.into();
@@ -206,7 +208,7 @@ async fn admission_sees_and_may_change_posts() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // The update of the evicted pod does not pass through admission.
+        // Admission is not called for the update of the evicted pod.
         (
             "pods/p/eviction",
             eviction,
@@ -244,7 +246,7 @@ async fn admission_sees_and_may_change_connect_options() {
             check(&server, Case { method, path, media: JSON, body: Json::Null, record, code: 400, seen }).await;
         }
     }
-    // The query is parsed before admission, the pod is looked up after it.
+    // The query is parsed before admission, and the pod is read after admission.
     server.witness.set_reaction(Reaction::Refuse("admit"));
     assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
     let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;
@@ -328,7 +330,8 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the records of the namespace controller's write to a subresource of the namespace, with the new finalizers.
+/// Returns the expected records of a write by the namespace controller. The write changes a subresource of the
+/// namespace and sets these finalizers.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
@@ -520,6 +523,6 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The witness validates the object last.
+    // The witness is the last plugin that validates the object.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }

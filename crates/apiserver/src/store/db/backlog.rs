@@ -1,4 +1,4 @@
-//! The backlog of a follower of several resources.
+//! The unread changes of a follower of several resources.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,14 +7,15 @@ use tokio::sync::Notify;
 
 use crate::store::Change;
 
-/// How many changes a follower may lag behind. After more it has to re-list.
+/// The maximum number of changes that a follower may lag behind. If there are more, the follower must re-list.
 const MAX_CHANGES: usize = 16_384;
 
 /// A stream of the changes of several resources, in the order of their revisions.
 #[derive(Debug)]
 pub(crate) struct Changes(Arc<Backlog>);
 
-/// The follower lagged behind too far and lost changes, so it must re-list. Later changes are delivered again.
+/// An error that means that the follower lagged behind too far. It has lost changes and must re-list. After this error,
+/// later changes are delivered again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
@@ -22,8 +23,8 @@ pub(crate) struct Lagged;
 struct Backlog {
     unread: Mutex<UnreadChanges>,
     notify: Notify,
-    /// How many bytes of changes may be unread, about. Objects that have been overwritten are kept alive by their
-    /// unread changes.
+    /// The approximate maximum size of unread changes, in bytes. The limit is needed because unread changes keep
+    /// overwritten objects in memory.
     max_bytes: usize,
 }
 
@@ -31,7 +32,7 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If so, the backlog is empty.
+    /// Whether changes were lost. In this case, there are no unread changes.
     lagged: bool,
 }
 
@@ -48,7 +49,7 @@ impl Changes {
         ChangeSender(Arc::downgrade(&self.0))
     }
 
-    /// Returns the next change, if there is one.
+    /// Returns the next change. Returns `None` if there is no unread change.
     pub(crate) fn try_next(&mut self) -> Option<Result<Arc<Change>, Lagged>> {
         let mut unread = self.0.unread();
         if std::mem::take(&mut unread.lagged) {
@@ -73,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Whether there is neither an unread change nor an unread [`Lagged`].
+    /// Returns whether there is no unread change and no unread [`Lagged`].
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

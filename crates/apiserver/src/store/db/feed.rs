@@ -8,19 +8,20 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// How many changes, and about how many bytes of changes, a feed reads from the log at once; and how many it examines.
+/// The limits for one read from the log: the number of changes that a feed takes, the approximate number of bytes, and
+/// the number of changes that it examines.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
 
-/// The part of a resource that a feed follows.
+/// The objects of a resource that a feed follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FeedScope {
     All,
     Namespace(String),
     /// One object, by its key.
     Object(String),
-    /// The objects whose selectable field number `at` has or had this value.
+    /// The objects whose selectable field with the index `at` has this value before or after a change.
     Field {
         at: usize,
         value: String,
@@ -42,7 +43,7 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value of a field after a change and, if different, before it.
+/// Returns the value of a field after a change. If the value before the change differs, also returns that value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
@@ -56,17 +57,17 @@ pub(super) struct Followers {
     all: Option<RecentChanges>,
     namespaces: HashMap<String, RecentChanges>,
     objects: HashMap<String, RecentChanges>,
-    /// By the number of the field, and then by its value.
+    /// The followers of field values, by the index of the field and then by its value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// At this number of scopes, the scopes without followers are removed.
+    /// The number of scopes at which scopes without followers are removed.
     sweep_at: usize,
 }
 
-/// The revisions of the last changes in one scope.
+/// The revisions of the most recent changes in one scope.
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// All changes in the scope after this revision are in `revisions`.
+    /// A revision. `revisions` contains all changes in the scope after it.
     dropped: u64,
     /// Sends the revision of the last change.
     last: watch::Sender<u64>,
@@ -89,7 +90,7 @@ impl RecentChanges {
         self.last.send_replace(revision);
     }
 
-    /// Returns the changes after a revision, or `None` if some of them have been dropped.
+    /// Returns the changes after a revision. Returns `None` if some of these changes have been dropped.
     fn since(&self, revision: u64) -> Option<impl Iterator<Item = u64>> {
         let first = self.revisions.partition_point(|change| *change <= revision);
         (revision >= self.dropped).then(|| self.revisions.range(first..).copied())
@@ -97,7 +98,7 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Follows `scope` from the revision `now` on, as long as the receiver exists.
+    /// Follows `scope`, starting after the revision `now`, until the receiver is dropped.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
@@ -150,22 +151,22 @@ impl Followers {
     }
 }
 
-/// The changes of a part of a resource, read from the log. It owns only the batch that it is about to return, however
-/// slowly it is read.
+/// A stream of the changes in one scope of a resource, read from the log. A feed buffers only one batch of changes,
+/// even if it is read slowly.
 #[derive(Debug)]
 pub(crate) struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     /// The last revision that has been read from the log.
     after: u64,
-    /// Whether the feed has reached the end of the log once. Before that it cannot lag: it started in the past and
-    /// scans all changes of the resource.
+    /// Whether the feed has reached the end of the log. A feed that starts in the past scans all changes of the
+    /// resource until then. In this phase, the limit for lagging does not apply.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
 }
 
-/// Why a feed ended.
+/// The reason why a feed ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedEnd {
     /// The feed was read so slowly that it lost changes.
@@ -179,7 +180,7 @@ impl Feed {
         Self { resource, scope, after, live: true, last, ready: VecDeque::new() }
     }
 
-    /// Starts the feed at an earlier revision.
+    /// Makes the feed start after an earlier revision.
     pub(crate) fn starting_after(mut self, revision: u64) -> Self {
         self.after = revision;
         self.live = false;
@@ -206,7 +207,7 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error means that the sender is gone. The next round then ends the feed.
+                    // An error means that the sender is gone. In this case, the next iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
@@ -214,12 +215,12 @@ impl Feed {
         }
     }
 
-    /// Whether the resource was removed or renewed, so that no more changes will follow.
+    /// Returns whether the resource was removed or renewed. No more changes follow in this case.
     pub(crate) fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }
 
-    /// Whether a change, or the end, may be ready.
+    /// Returns whether a change, or the end of the feed, may be ready.
     pub(crate) fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
@@ -250,7 +251,7 @@ impl Feed {
                 self.ready.push_back(change.clone());
             }
         }
-        // No change in the scope lies between the last change and the current revision.
+        // There is no change in the scope between the last change and the current revision.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }
@@ -260,7 +261,7 @@ impl Feed {
         self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Whether all changes so far have been returned.
+    /// Returns whether all changes so far have been returned.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
         let is_at_end = || match self.live {
             true => inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(()),

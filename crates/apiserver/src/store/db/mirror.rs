@@ -1,8 +1,8 @@
-//! Mirrors the objects of another cluster, the upstream, for a plan.
+//! Mirrors the objects of another cluster for a plan. This cluster is called the upstream cluster.
 //!
-//! Each known object has a base: its state in the upstream cluster. The first local write freezes the base. After that
-//! the store ignores upstream changes of the object, except that it records that there was one. So the difference
-//! between the base and the object is the result of the local writes.
+//! Each known object has a base, which is its state in the upstream cluster. The first local write freezes the base.
+//! After that, the store ignores upstream changes of the object, but records that there was such a change. Therefore,
+//! the difference between the base and the object is the result of the local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -21,9 +21,9 @@ pub(super) struct Mirror {
 struct Base {
     /// The upstream object, or `None` if it is absent.
     object: Option<Arc<Stored>>,
-    /// The last known upstream version of the object, including its deletion.
+    /// The last known upstream version of the object. A deletion also has a version.
     at: u64,
-    /// The revision of the first local write.
+    /// The revision of the first local write. `None` if there is no local write.
     written: Option<u64>,
     /// Whether the upstream object has changed since the first local write.
     moved: bool,
@@ -50,7 +50,7 @@ pub(crate) struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. The methods that mirror an upstream object clear that mark again.
+    /// Records a change as a local write. Methods that mirror an upstream object remove this record afterwards.
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -63,12 +63,12 @@ impl Db {
         self.lock().mirror = Some(Mirror::default());
     }
 
-    /// Whether this store is a mirror of another cluster.
+    /// Returns whether this store is a mirror of another cluster.
     pub(crate) fn is_mirror(&self) -> bool {
         self.lock().mirror.is_some()
     }
 
-    /// Whether the upstream cluster determines the object's state, because it has no local write.
+    /// Returns whether the upstream cluster determines the object's state, because it has no local write.
     pub(crate) fn is_left_alone(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
@@ -99,13 +99,13 @@ impl Db {
     }
 
     /// Stores the state of an upstream object, unless the object has a local write or a newer state is known. If the
-    /// collection is `followed`, its watchers are notified. Otherwise the object appears as if it had always been
-    /// there.
+    /// collection is `followed`, its watchers are notified. Otherwise, the object becomes visible without an event.
     pub(crate) fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Stores that all objects of a range that are not `present` were absent in the upstream cluster at version `at`.
+    /// Stores that the objects of a range were absent in the upstream cluster at version `at`, except the objects in
+    /// `present`.
     pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
@@ -142,7 +142,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // An object without a version that is absent needs no entry.
+        // An absent object without a version needs no entry.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -151,7 +151,7 @@ impl Db {
     fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
         let now = self.clock.instant();
         if followed {
-            // It fails only if the object has changed, which cannot happen under the lock.
+            // Removing fails only if the object has changed, which cannot happen while the lock is held.
             if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
                 self.notify(inner, slice::from_ref(&change));
             }
@@ -163,7 +163,7 @@ impl Db {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step under one lock")]
+    #[expect(clippy::too_many_arguments, reason = "all values are needed while the lock is held")]
     fn show_present(
         &self,
         inner: &mut Inner,
@@ -178,7 +178,7 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The object keeps its upstream version, unless a local write has used that revision.
+            // The object keeps its upstream version, unless a local write has already used this revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));
@@ -191,7 +191,7 @@ impl Db {
         Some(new)
     }
 
-    /// Notifies the controllers only, not the watchers.
+    /// Notifies only the controllers and not the watchers.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

@@ -1,4 +1,4 @@
-//! Tests of readers and followers with concurrent writers.
+//! Tests of readers and followers that run concurrently with writers.
 
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
@@ -14,14 +14,14 @@ use crate::store::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// An object with the number of pods. It is written together with each pod.
+/// The key of an object that contains the number of pods. Each step that writes a pod also writes this object.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
     json!({"data": {"pods": pods}})
 }
 
-/// Creates a store without pods. Returns it with its revision.
+/// Creates a store without pods. Returns the store and its revision.
 fn empty() -> (Db, u64) {
     let draft: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
     let history = History { followed: 10_000, ..History::default() };
@@ -38,7 +38,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods, each in one step with the count. Retries after conflicts.
+/// Creates pods. Each pod is written in one step together with the count. Retries after conflicts.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");
@@ -52,13 +52,13 @@ fn write(db: &Db, writer: u64) {
                 Err(refused) => assert!(matches!(refused, Refused::Moved), "{refused:?}"),
             }
         };
-        // A writer sees its own writes.
+        // A writer must see its own writes.
         assert!(db.revision() >= change.revision());
         assert_eq!(db.get(PODS, &key).map(|stored| stored.revision()), Some(change.revision()));
     }
 }
 
-/// Calls `check` repeatedly while others write, and once after they have finished.
+/// Calls `check` repeatedly while other threads write, and once after they have finished.
 fn while_writing(db: &Db, mut check: impl FnMut()) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(db, writer))).collect();
@@ -103,7 +103,7 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The interval between new feeds, in revisions, so that feeds start throughout the test.
+    // The number of revisions between the starts of two feeds. With it, feeds start throughout the test.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);
@@ -127,7 +127,7 @@ fn list_and_feed_deliver_each_change_once() {
     }
 }
 
-/// A waker that reads when it is notified.
+/// A waker that reads from the store when it is woken.
 struct ReadOnWake {
     db: Arc<Db>,
     found: Mutex<Vec<u64>>,

@@ -6,31 +6,32 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::store::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
-/// The place of an object in the store.
+/// The resource and the key of an object in the store.
 type StoreKey = (ResourceKey, Key);
 
-/// How often the difference is computed without the lock. If each attempt meets a concurrent write, the last changes
-/// are compared under the lock.
+/// The maximum number of attempts to compute the difference without the lock. If there is a concurrent write during
+/// each attempt, the final comparison happens while the lock is held.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// The difference between the current and the wanted objects.
+/// The difference between the current objects and the objects of the snapshot.
 #[derive(Default)]
 struct Difference<'a> {
-    /// The current objects that have the wanted content.
+    /// The current objects that have the same content as in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, with their revisions: surplus objects, and objects with other content.
+    /// The objects to remove, with their revisions. These are objects that are not in the snapshot, and objects with
+    /// different content.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Replaces all objects by the wanted ones in one step. Removes other objects, keeps objects whose content is the
-    /// same, and writes the rest. Returns the number of writes.
+    /// Replaces all objects with the objects in `wanted`, in one step. Removes objects that are not in `wanted`, keeps
+    /// objects with the same content, and writes all others. Returns the number of writes.
     ///
-    /// It is one step because readers would act on a partial state. For example, the garbage collector would delete the
-    /// dependents of an owner that is not restored yet. The lock is held only for the writes. Encoding and comparing
-    /// run without it, unless concurrent writes keep interfering.
+    /// The replacement is one step, because readers would act on a partial state. For example, the garbage collector
+    /// would delete the dependents of an owner that is not restored yet. The lock is held only for the writes. Objects
+    /// are encoded and compared without the lock, unless there are always concurrent writes.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {
@@ -54,8 +55,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with other content is removed and created again. The new object may claim values that the removed
-        // ones held.
+        // An object with different content is removed and created again. All removals come first, because a new object
+        // may claim values of removed objects.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -69,15 +70,16 @@ impl Db {
     }
 }
 
-/// What a restore replaced. It can own the last references to many objects, so it is dropped without the lock.
+/// The state that a restore replaced. It is dropped after the lock is released, because it can own the last references
+/// to many objects.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the current objects with the wanted ones. Objects that have not changed since the last call are not
-    /// compared again.
+    /// Compares the current objects with the objects in `wanted`. Objects that have not changed since the last call are
+    /// not compared again.
     fn update(
         &mut self,
         db: &Db,
@@ -157,7 +159,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Each encoding for the restore causes a concurrent write.
+        // Each encoding of an object during the restore causes a concurrent write.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

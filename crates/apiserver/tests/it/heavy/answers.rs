@@ -1,4 +1,4 @@
-//! Responses that are expensive to create: for objects of maximum size, or in another form than the stored one.
+//! Responses that are expensive to create, because an object has the maximum size or is not served in its stored form.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// A request with an expensive response, and the writes that prepare it.
+/// A request with an expensive response, and the writes that create its objects.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// For a watch: the collection of the object to change while the watch is read.
+    /// The collection of the object that the test changes while it reads a watch. Set only for watches.
     changed: Option<&'static str>,
 }
 
@@ -90,11 +90,11 @@ impl HeavyAnswer {
         server
     }
 
-    /// Reads the response. For a watch: the initial events and one change.
+    /// Reads the response. For a watch, reads the initial events and one change.
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // Nothing is parsed, because that would block this thread, too.
+        // The response is not parsed, because parsing would also block this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

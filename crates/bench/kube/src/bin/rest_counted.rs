@@ -1,4 +1,4 @@
-//! Like `rest`, but counts allocations, which makes it slower.
+//! Runs a workload as `rest` does, but counts allocations. Counting makes the program slower.
 
 use std::alloc::System;
 

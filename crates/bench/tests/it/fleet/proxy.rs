@@ -1,4 +1,4 @@
-//! A proxy between one process and the server. When it is cut, it still accepts data but forwards none.
+//! A proxy between one process and the server. While it is cut, it accepts data but does not forward it.
 
 use std::net::SocketAddr;
 

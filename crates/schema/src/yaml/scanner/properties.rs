@@ -70,7 +70,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the rest of a tag after `head`. With a head, the rest may be empty.
+    /// Scans the remaining characters of a tag after `head`. If `head` is not empty, no characters need to follow.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -90,7 +90,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans the octets of one character, each as `%` and two digits.
+    /// Scans the octets of one character. Each octet is written as `%` and two hexadecimal digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {

@@ -7,7 +7,7 @@ use crate::yaml::cursor::{Mark, YamlError};
 #[derive(Default)]
 struct Gap {
     blanks: String,
-    /// The first line break, if there is one.
+    /// The first line break of the gap, if it has one.
     first: Option<&'static str>,
     further: String,
 }
@@ -30,7 +30,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. `allows` may reject a tab.
+    /// Reads blanks and line breaks. Calls `allows` for each blank. `allows` can return an error, for example for a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Scans a plain scalar. In a flow collection, `:` is part of it unless a blank follows, and `?` ends it.
+    /// Scans a plain scalar. In a flow collection, `:` is part of the scalar unless a blank follows, and `?` ends the scalar.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
@@ -115,7 +115,7 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // This line break and the blanks at the start of the next line do not count.
+                // An escaped line break is ignored, together with the blanks at the start of the next line.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -123,7 +123,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads up to a blank, a line break or the closing quote. Returns true if an escaped line break ended the part.
+    /// Reads up to a blank, a line break or the closing quote. Returns whether an escaped line break ended the text.
     fn scan_quoted_part(&mut self, quote: u8, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.cursor.is_space_or_end(0) {
             match self.cursor.byte(0) {
@@ -249,7 +249,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads empty lines and the indentation of the next line. If the indentation is not known yet, the longest of these lines decides it.
+    /// Reads empty lines and the indentation of the next line. If the block's indentation is not known yet, the longest empty line
+    /// determines it.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Event of `events.k8s.io`: the stored form with other field names and stricter rules.
+//! The kind Event of `events.k8s.io`. It differs from the stored form in field names and has stricter rules.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 
-/// `events.k8s.io/v1` Event.
+/// The strategy of Event in `events.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Event;
 
-/// The names of renamed fields: in the core group and in `events.k8s.io`.
+/// The fields with different names in the core group and in `events.k8s.io`. The core group's name is first.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -159,7 +159,7 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// The immutable fields, by their names in the core group. kube-apiserver reports `reason` twice.
+/// The immutable fields, by their names in the core group. `reason` occurs twice because kube-apiserver reports it twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",

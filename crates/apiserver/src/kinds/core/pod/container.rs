@@ -81,7 +81,7 @@ pub(super) fn errors(
     }
 }
 
-/// Reports whitespace around an image. kube-apiserver checks this for pods, but not for templates.
+/// Reports whitespace around an image. Like kube-apiserver, this checks pods but not templates.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";
@@ -107,7 +107,7 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
     of_container.done()
 }
 
-/// Validates restart policy and restart rules. The rules of a possible sidecar are validated only if it has a restart policy.
+/// Validates restart policy and restart rules. The rules of an init container are validated only if the container has a restart policy.
 fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");

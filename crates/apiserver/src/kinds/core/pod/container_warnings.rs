@@ -1,4 +1,4 @@
-//! Warnings about the containers of a pod: resources, variables and ports.
+//! Warnings about the resources, variables and ports of a pod's containers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use crate::kinds::warnings::fractional_bytes;
 
-/// A container and its path.
+/// A container and its path in warnings.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
 /// Returns all containers of a pod, in the order of kube-apiserver's warnings. `path` is empty or ends with a dot.
@@ -30,7 +30,7 @@ pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// Warns about variables that are set twice, unless the later value refers to the earlier one.
+/// Warns about variables that are set twice, unless the later value refers to the earlier variable.
 pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// More warnings do not fit into the headers of a response.
+/// The maximum number of warnings. More warnings do not fit into the headers of a response.
 const MAX_WARNINGS: usize = 1000;
 
 /// Warns about overlapping ports in all containers.
@@ -69,7 +69,7 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// Ports with the same number and protocol, indexed to find overlaps without a scan.
+/// Ports with the same number and protocol. The indexes make it possible to find overlaps without a scan.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -82,7 +82,8 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indexes of ports that may overlap with `port`, in order. It can omit some beyond `MAX_WARNINGS`.
+    /// Returns the indexes of ports that may overlap with `port`, in order. The result can be incomplete if it has more
+    /// than [`MAX_WARNINGS`] indexes.
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MAX_WARNINGS)).collect();
@@ -108,7 +109,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about port names that several ports have, because a lookup by name finds only the first.
+/// Warns about ports with the same name, because a lookup by name finds only the first port.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();

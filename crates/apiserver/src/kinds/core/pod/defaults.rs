@@ -34,7 +34,8 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Copies container ports to host ports, for pods with host networking. Templates leave this to the pods created from them.
+/// Copies container ports to host ports, for pods with host networking. Templates are not changed, because the pods that are created from
+/// them get this default.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();
@@ -146,7 +147,7 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// Whether the image has the tag `latest`, or no tag and no digest. False for an invalid reference.
+/// Returns whether the image has the tag `latest`, or no tag and no digest. Returns false for an invalid reference.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))

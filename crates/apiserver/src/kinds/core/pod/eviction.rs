@@ -1,4 +1,4 @@
-//! `/eviction`: deletes a pod if its disruption budget allows it.
+//! The subresource `/eviction`, which deletes a pod if the pod's disruption budget allows this.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::kinds::{Context, GroupResource, Kind, RequestTarget};
 use crate::object::{holds, metadata, set_condition};
 use crate::request::options::DeleteOptions;
 
-/// `policy/v1` Eviction.
+/// The strategy of Eviction in `policy/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Eviction;
 
@@ -37,7 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // A pod that is exempt from its budget can lose the exemption before it is deleted. Finished and terminating pods cannot.
+        // A pod that is exempt from its budget can lose the exemption before it is deleted. Only finished and terminating pods keep the
+        // exemption.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
@@ -76,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Whether the pod is finished or terminating, which is final.
+/// Returns whether the pod is finished or terminating. This cannot change later.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

@@ -1,4 +1,4 @@
-//! Removes pod fields that are behind feature gates.
+//! Removes pod fields whose feature gates are off.
 
 use pintle_json::Json;
 

@@ -16,7 +16,8 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// All pod fields of the downward API, for variables or for files. Other paths are unknown field labels.
+/// All pod fields that variables or files can refer to with the downward API. Errors report other paths as unknown
+/// field labels.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -80,7 +81,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// Validates a `resourceFieldRef`. In volumes, it must name the container.
+/// Validates a `resourceFieldRef`. In volumes, the reference must name the container.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");

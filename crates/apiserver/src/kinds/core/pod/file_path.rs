@@ -11,7 +11,7 @@ pub(in crate::kinds) fn descending(path: &str, field: &str) -> FieldErrors {
     upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
 }
 
-/// Like [`descending`], and reports an absolute path.
+/// Reports `..` in a path, and an absolute path.
 pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if path.starts_with('/') {
@@ -21,7 +21,7 @@ pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Like [`relative`], and reports names that start with `..`, which the kubelet reserves.
+/// Reports the errors of [`relative`], and names that start with `..`. The kubelet reserves such names.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {

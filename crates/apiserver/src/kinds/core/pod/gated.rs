@@ -1,4 +1,4 @@
-//! The additional changes that are allowed to a gated pod: its node constraints may become narrower.
+//! The additional changes that are allowed for a pod with scheduling gates. Its node constraints may become narrower.
 
 use pintle_json::Json;
 
@@ -11,7 +11,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes the fields that a gated pod may change from a spec.
+/// Removes the fields from a spec that a client may change in a gated pod.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {
@@ -46,7 +46,7 @@ fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
-/// Whether the new term starts with all requirements of the old one. An empty term must stay empty.
+/// Returns whether the new term starts with all requirements of the old term. An empty term must stay empty.
 fn only_adds(new: &Json, old: &Json) -> bool {
     let parts = ["/matchExpressions", "/matchFields"];
     let had = parts.iter().any(|part| old.list(part).next().is_some());

@@ -15,7 +15,7 @@ pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> Fie
     errors
 }
 
-/// Maps names to paths.
+/// A map from names to paths.
 fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }
@@ -53,7 +53,7 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     all.done()
 }
 
-/// Validates mount propagation and recursive read-only mounts. kube-apiserver reports these errors at the path of the list, without an
+/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, the errors have the path of the list, without an
 /// index.
 fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");

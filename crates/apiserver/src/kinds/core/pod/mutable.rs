@@ -1,4 +1,4 @@
-//! Updates of pods and their subresources: which changes are allowed and how they are validated.
+//! Updates of pods and of pod subresources. This module decides which changes are allowed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Keeps the QoS class of the pod if the new status has none.
+/// Restores the QoS class of the pod if the new status has no QoS class.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -23,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first of `podIPs`. `podIP` wins.
+/// Synchronizes `podIP` with the first item of `podIPs`. If they differ, `podIP` takes precedence.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -35,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Keeps only the ephemeral containers of the new object.
+/// Takes only the ephemeral containers from the new object, and restores all other fields.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -47,7 +47,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Keeps only the container resources and resize policies of the new object.
+/// Takes only the container resources and resize policies from the new object, and restores all other fields.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -112,7 +112,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice: as mutable fields and as part of the container.
+        // kube-apiserver validates images twice, once as mutable fields and once as a part of the container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             if image.is_empty() {
@@ -166,7 +166,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of the deadline. Returns the error, and whether it ends the validation.
+/// Validates a change of `activeDeadlineSeconds`. Returns the error, and whether the error ends the validation.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -180,7 +180,7 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Maps names to items. The first item of a name wins.
+/// Returns a map from names to items. If several items have the same name, the map contains the first item.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

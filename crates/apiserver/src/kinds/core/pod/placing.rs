@@ -1,15 +1,15 @@
-//! Validates the node constraints of pods: tolerations and node selectors. RuntimeClasses have the same fields.
+//! Validates the tolerations and node selectors of pods. RuntimeClasses have the same fields.
 
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
-/// The fields of required and preferred terms.
+/// The fields of required and preferred node affinity terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Validates the tolerations in `part`, whose path is `path`.
+/// Validates the tolerations in `part`. `path` is the path of `part` in errors.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
@@ -34,7 +34,7 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // The numeric operators are behind a feature gate that is off.
+                // The numeric operators are rejected because their feature gate is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],
@@ -58,7 +58,7 @@ pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the terms of a node selector. There must be at least one.
+/// Validates the terms of a node selector. A node selector must have at least one term.
 pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.nodeSelectorTerms");
     if selector.list("/nodeSelectorTerms").next().is_none() {
@@ -103,7 +103,7 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
     })
 }
 
-/// Validates a requirement on a node field. The only field is `metadata.name`.
+/// Validates a requirement on a node field. The only supported field is `metadata.name`.
 fn field_requirement(check: Check<'_>) -> Check<'_> {
     let requirement = check.object();
     let key = requirement.text("/key");

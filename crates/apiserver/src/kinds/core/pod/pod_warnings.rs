@@ -26,7 +26,7 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template, in the order of kube-apiserver. The path of a template ends with a dot.
+/// Returns the warnings for a pod or a template, in the same order as kube-apiserver. The path of a template must end with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
@@ -98,7 +98,7 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The message uses the spelling of the Go field.
+    // The message uses the Go spelling of the field.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -117,7 +117,7 @@ fn volumes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about duplicates in lists that apply merges by key.
+/// Warns about duplicates in lists that server-side apply merges by key.
 fn repeated(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
@@ -136,14 +136,14 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about an annotation that replaces the field of `holder`, a pod or a container.
+/// Warns about a deprecated annotation that takes the place of a field. `holder` is the pod or container with the field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about an annotation that replaces the field of a container, unless the profile of the pod is the same.
+/// Warns about a deprecated annotation that takes the place of a container's field, unless the pod has the same profile.
 fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));

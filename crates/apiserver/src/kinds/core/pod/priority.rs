@@ -1,4 +1,4 @@
-//! Admission of pods: priority, default tolerations and RuntimeClass.
+//! The admission plugins of pods for priority, default tolerations and RuntimeClass.
 
 use pintle_json::{Json, json};
 

@@ -1,4 +1,4 @@
-//! The admission plugin RuntimeClass: sets overhead and node constraints of new pods.
+//! The admission plugin RuntimeClass. It sets the overhead and the node constraints of new pods.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
 use crate::validate::{NameRule, name_errors};
 
-/// Fails if the class does not exist or conflicts with the pod.
+/// Applies the RuntimeClass of the pod. Returns an error if the class does not exist or conflicts with the pod.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
@@ -65,7 +65,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses the quantities, so that different spellings compare as equal.
+/// Parses the quantities, so that two spellings of the same amount are equal.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

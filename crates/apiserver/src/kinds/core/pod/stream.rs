@@ -1,5 +1,5 @@
-//! Pod subresources that the kubelet serves: `log`, `exec`, `attach` and `portforward`. The server responds as if all
-//! kubelets were unreachable.
+//! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster, the kubelet serves them. This server responds as if
+//! all kubelets were unreachable.
 
 use pintle_json::{Json, json};
 
@@ -10,7 +10,7 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 use crate::request::Subresource;
 use crate::request::query::Query;
 
-/// Returns the stream of a subresource, if it has one.
+/// Returns the stream of a subresource. Returns `None` if the subresource is not a stream.
 pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {
@@ -53,7 +53,7 @@ fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(options)
 }
 
-/// The shared options of `exec` and `attach`.
+/// The query options that `exec` and `attach` share.
 fn streams(kind: &str, query: &Query) -> Json {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for name in ["stdin", "stdout", "stderr", "tty"] {
@@ -67,8 +67,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Fails with the first problem: missing container, unscheduled pod, missing node or unreachable kubelet. The log of an unscheduled pod is
-/// empty.
+/// Returns an error for the first of these problems: missing container, unscheduled pod, missing node, unreachable kubelet. The log of an
+/// unscheduled pod is empty instead.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -87,7 +87,8 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// Fails if the named container does not exist, or if no container is named and the pod has several.
+/// Returns an error if the named container does not exist. Also returns an error if no container is named and the pod has several
+/// containers.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

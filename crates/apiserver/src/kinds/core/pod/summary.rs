@@ -1,4 +1,4 @@
-//! The table row of a pod.
+//! The cells of a pod's table row.
 
 use std::collections::HashSet;
 
@@ -77,7 +77,7 @@ impl Summary {
         summary
     }
 
-    /// Processes the init containers. Returns whether they are still running.
+    /// Processes the init containers. Returns whether initialization is still in progress.
     fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
         let count = pod.list("/spec/initContainers").count();
         for (at, container) in pod.list("/status/initContainerStatuses").enumerate() {
@@ -104,7 +104,7 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Init containers count only during initialization. Sidecars always count.
+        // Ordinary init containers are counted only during initialization. Sidecars are always counted.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));
@@ -136,7 +136,7 @@ impl Summary {
     }
 }
 
-/// Returns the reason for which a container terminated.
+/// Returns the reason why a container terminated.
 fn termination_reason(container: &Json) -> String {
     let part = |key: &str| container.integer(&format!("/state/terminated/{key}")).unwrap_or(0);
     match (container.text("/state/terminated/reason"), part("signal")) {

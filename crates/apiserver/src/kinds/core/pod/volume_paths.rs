@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. `source` is set only in projected volumes.
+/// A file in a volume. `source` is empty except in projected volumes.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -49,12 +49,12 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate limit of the pairs of one volume in bytes. Clients show less than this.
+/// The approximate maximum length of the texts about one volume, in bytes. Responses contain less text than this.
 const MAX_BYTES: usize = 64 << 10;
-/// The search stops after about this number of pairs.
+/// The approximate number of pairs after which the search stops.
 const MAX_PAIRS: usize = 10_000;
 
-/// Returns the pairs of files whose paths are equal or nested, ordered by the later file.
+/// Returns texts about pairs of files whose paths are equal or nested. The pairs are ordered by the later file.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {
@@ -63,7 +63,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // In this order, each path follows its ancestors, with only their other descendants in between.
+    // After sorting, each path follows its ancestors. Only other descendants of the ancestors are in between.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {

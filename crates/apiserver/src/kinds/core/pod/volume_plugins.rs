@@ -48,9 +48,9 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
     errors
 }
 
-/// Validates the source of a plugin. `path` is its parent. `persists` is true for a PersistentVolume.
+/// Validates the source of a plugin. `path` is the path of the parent field. `persists` is true for a PersistentVolume.
 pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
-    // kube-apiserver reports errors of GCE disks under another field name.
+    // kube-apiserver uses a different field name in errors about GCE disks.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
     let check = required_fields(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
@@ -143,10 +143,10 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     }
 }
 
-/// Returns why a text is not the name of an iSCSI node.
+/// Returns the reason why a text is not the name of an iSCSI node.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // kube-apiserver allows any single character as separator.
+        // As in kube-apiserver, the separator can be any single character.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

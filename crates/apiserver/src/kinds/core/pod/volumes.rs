@@ -92,7 +92,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // Some field names are spelled differently in errors of kube-apiserver.
+        // In errors, kube-apiserver spells some field names differently.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",
@@ -127,7 +127,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // kube-apiserver reports errors of items at the path of the source, without an index.
+            // As in kube-apiserver, errors about items have the path of the source, without an index.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }

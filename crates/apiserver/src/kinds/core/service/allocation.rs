@@ -15,7 +15,7 @@ const NODE_PORTS: RangeInclusive<i64> = 30000..=32767;
 const ALLOCATED: &str = "provided port is already allocated";
 const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
 
-/// Returns the cluster IPs of a Service. A headless Service has none.
+/// Returns the cluster IPs of a Service. A headless Service has no cluster IP.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
     let first = service.at("/spec/clusterIP").into_iter();
     first.chain(service.list("/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
@@ -25,18 +25,19 @@ fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
-/// Returns the port for the health checks of load balancers.
+/// Returns the node port for health checks of load balancers, if it is set.
 fn health_check_port(service: &Json) -> Option<i64> {
     service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
 }
 
-/// Whether the Service has a port for health checks of load balancers.
+/// Returns whether the Service needs a node port for health checks of load balancers.
 pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that only this Service may have. Its type decides which it uses. A node port may serve several
-/// protocols of one Service.
+/// Returns the cluster IPs and node ports that belong to this Service. The store rejects a second Service with the same IP or port. Node
+/// ports in the spec that the Service's type does not use are omitted. Several ports of the same Service can share a node port if their
+/// protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -56,7 +57,8 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// Allocates missing addresses and ports, and checks the new ones that the Service requests. Fails at the first that is not available.
+/// Allocates missing addresses and ports, and checks the new addresses and ports that the client requests. Returns an error for the first
+/// address or port that is not available.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
         return Ok(());
@@ -77,7 +79,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // kube-apiserver allocates the node ports first.
+    // The Service's node ports are already in use, because kube-apiserver allocates them before the health check port.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -106,7 +108,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // 10.0.0.1 belongs to the Service `kubernetes`, which the server recreates after a delete.
+            // 10.0.0.1 is reserved for the Service `kubernetes`. The server recreates this Service if a client deletes it.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -125,7 +127,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // kube-apiserver allocates before it checks the name, so a second create of the same Service fails with this error.
+                // kube-apiserver allocates addresses before it checks the name. Therefore, a second create of the same Service fails with
+                // this error, too.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
@@ -135,7 +138,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     }
 }
 
-/// Whether a Service may have the address. The first and the last address of the range are reserved.
+/// Returns whether the address is in the range for Services. The first and the last address of 10.0.0.0/24 are reserved.
 fn is_in_range(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [10, 0, 0, 1..=254])
 }
@@ -156,7 +159,7 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
         let why = match () {
             () if !NODE_PORTS.contains(&number) => OUT_OF_RANGE,
             () if cluster.holder(&node_port_claim(number)).is_some() => ALLOCATED,
-            // Ports with the same number, of different protocols, can share a node port.
+            // Two ports of a Service can share a node port if they have the same port number and different protocols.
             () if old.is_none() && *taken.entry(number).or_insert(port.integer("/port")) != port.integer("/port") => {
                 ALLOCATED
             }

@@ -1,4 +1,4 @@
-//! The IP families of a Service. The cluster has only IPv4, as a kube-apiserver with one IPv4 range.
+//! The IP families of a Service. The cluster supports only IPv4, like a kube-apiserver with a single IPv4 range.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -14,8 +14,8 @@ const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "Singl
 const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
-/// Sets the defaults of policy and families. Returns errors about contradictions and unavailable families. If there are any, the Service is
-/// rejected before the rest of the validation.
+/// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictions and unavailable families. If there are
+/// errors, the Service is rejected with only these errors, before validation.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
@@ -59,14 +59,15 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Whether the policy stays PreferDualStack, and type, addresses and families are unchanged.
+/// Returns whether an update keeps the policy PreferDualStack and does not change type, addresses and families.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let same = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
     same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
 }
 
-/// Drops the secondary address and family of a Service that becomes SingleStack. Under other policies, it is an error to omit them.
+/// Drops the secondary address and the secondary family of a Service whose policy becomes SingleStack. With another policy, it is an error
+/// if the client removes them.
 fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();
@@ -99,7 +100,7 @@ fn too_many_for_one(object: &Json) -> FieldErrors {
     .collect()
 }
 
-/// Infers missing families from the addresses.
+/// Adds missing families according to the addresses. Returns errors for addresses of unavailable families.
 fn infer(object: &mut Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let all = object["spec"]["clusterIPs"].clone();
@@ -141,7 +142,7 @@ fn family_of(address: &str) -> Option<&'static str> {
     Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
 }
 
-/// Validates addresses, families and policy of a Service that is not an ExternalName.
+/// Validates addresses, families and policy of a Service. The Service must not have the type ExternalName.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");
@@ -201,7 +202,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Reports changes of addresses and families that are immutable.
+/// Reports changes of immutable addresses and families.
 pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if [new, old].iter().any(|service| service.text("/spec/type") == "ExternalName") {
@@ -223,7 +224,7 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
             |at: usize| FieldError::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
         if was.len() == is.len() {
             let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
-            // kube-apiserver reports changed families at the index 0.
+            // As in kube-apiserver, the error about changed families has the index 0.
             errors.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
             continue;
         }

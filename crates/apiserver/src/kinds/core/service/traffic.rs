@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, label_key_faults};
 const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 
-/// Validates source ranges, class and policies.
+/// Validates the source ranges, the load balancer class and the traffic policies.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let kind = spec.text("/type");

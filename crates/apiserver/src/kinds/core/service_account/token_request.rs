@@ -1,4 +1,4 @@
-//! `/token`: issues a token for the service account.
+//! The subresource `/token`, which issues a token for the service account.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
-/// `authentication.k8s.io/v1` TokenRequest. It is not stored. As in kube-apiserver, a dry run issues a token, too.
+/// The strategy of TokenRequest in `authentication.k8s.io/v1`, which is not stored. As in kube-apiserver, a dry run
+/// also issues a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
 
@@ -90,7 +91,7 @@ fn seconds(request: &Json) -> Outcome<i64> {
     Err(invalid("", FieldError::invalid("spec.expirationSeconds", &seconds.into(), why)))
 }
 
-/// Binds the token to the object that the request refers to. The token is invalid once the object is deleted.
+/// Binds the token to the object that the request refers to. The token becomes invalid when the object is deleted.
 fn bind(context: &Context<'_>, target: &RequestTarget, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
