@@ -145,7 +145,7 @@ fn picky() -> Cache<Pod> {
 fn failing_index_function_keeps_the_last_good_state() {
     let cache = picky();
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
-    for (node, message) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: expected by the test")] {
+    for (node, message) in [("bad", "failed: it is bad"), ("worse", "panicked: expected by the test")] {
         let error = cache.upsert(Arc::new(pod("a", node))).unwrap_err();
         assert_eq!((error.key.as_str(), error.index.as_str()), ("ns/a", "picky"));
         assert!(error.to_string().contains(message), "{error}");

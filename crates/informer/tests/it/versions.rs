@@ -355,7 +355,7 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
     let waits = tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await;
     assert_eq!(
         waits.expect("it ends").unwrap_err().to_string(),
-        r#"the history of the server went back, so the resourceVersion "101" may never arrive"#
+        r#"the server's revisions went back, so the resourceVersion "101" may never arrive"#
     );
     // Later waits are for the new history.
     lister.wait_for("50").await.unwrap();
