@@ -41,7 +41,9 @@ impl Args {
                 "--quick" => this.worlds = this.worlds.min(100),
                 "--client-go" => this.client_go = true,
                 other => {
-                    return Err(format!("unknown argument {other:?}: expected --worlds NUMBER, --client-go or --quick"));
+                    return Err(format!(
+                        "unknown argument {other:?}: expected --worlds NUMBER, --client-go or --quick"
+                    ));
                 }
             }
         }
