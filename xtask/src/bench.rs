@@ -1,13 +1,13 @@
-//! `cargo xtask bench AREA`: compares our crates with their peers, in one run.
+//! `cargo xtask bench AREA`: compares our crates with their peers in one run.
 //!
 //! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]), declared in one file ([`queue`], for example). Each side of a workload is one program:
 //!
-//! * Ours are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or an example of another crate
+//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or examples of other crates
 //!   ([`Program::Example`]).
-//! * kube-rs's are binaries of `crates/bench/kube` ([`Program::Kube`]). This is a separate workspace with its own `Cargo.lock`, built into
-//!   `target/bench/kube/`.
-//! * Go peers are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are built into
-//!   `target/bench/AREA/`.
+//! * The programs with kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). This is a separate workspace with its own
+//!   `Cargo.lock`. It is built into `target/bench/kube/`.
+//! * The programs in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are
+//!   built into `target/bench/AREA/`.
 //!
 //! A program does the work that its arguments name **once**. Its last line is JSON:
 //!
@@ -16,20 +16,21 @@
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures cover only the measured part: wall time, CPU time of all threads, heap allocations, the peak of resident memory above its value
-//! at the start, the number of operations, and the numbers of keys added and received. `figures` has other values by unit
-//! ([`Measure::Figure`]). A side leaves out what it cannot measure, and the rows that need it stay empty.
+//! All figures cover only the measured part: wall time, CPU time of all threads, heap allocations, the peak of resident memory above its
+//! value at the start, the number of operations, and the numbers of keys added and received. `figures` has other values by unit
+//! ([`Measure::Figure`]). If a side cannot measure a figure, it leaves the figure out, and the rows that need the figure stay empty.
 //!
 //! A program that needs a server gets `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
-//! ([`Around::Cluster`], [`Around::Rest`]). If servers are compared, each side has its own, and `--processes ID,ID` names its processes
-//! ([`Around::Servers`]).
+//! ([`Around::Cluster`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` names the
+//! processes of that server ([`Around::Servers`]).
 //!
-//! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that a busy moment of
-//! the machine affects all sides. Each [`Measure`] makes one row of medians. The *ratio* says how many times better ours is than the best
-//! peer: 2.0 is half the cost, 0.5 is double the cost. If a peer's tool is missing (no `go`), or the peer does not build, its column stays
-//! empty and the output says why.
+//! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that other
+//! work of the machine affects all sides. Each [`Measure`] makes one row of medians. The *ratio* is the number of times that our side is
+//! better than the best peer: 2.0 is half the cost, 0.5 is double the cost. If a peer's tool is missing (no `go`), or the peer does not
+//! build, its column stays empty and the output has the reason.
 //!
-//! Published figures belong to a commit: `--docs` needs a clean tree that does not change meanwhile, and an idle machine.
+//! Published figures are those of one commit. So `--docs` needs a clean tree that does not change during the measurement, and an idle
+//! machine.
 
 mod apiserver;
 mod build;
@@ -52,26 +53,26 @@ use xshell::Shell;
 
 use crate::flags::Bench;
 
-/// All areas; each has its own file.
+/// All areas. Each area has its own file.
 const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &apiserver::AREA];
 
 /// A list of workloads that are measured in one run and shown in one table.
 pub(crate) struct Area {
-    /// The name on the command line, of the folder of Go programs, and of the written pages.
+    /// The name of the area. The command line, the folder of the Go programs and the written pages use this name.
     pub(crate) name: &'static str,
-    /// A sentence above the table.
+    /// A sentence. The page shows it above the table.
     pub(crate) about: &'static str,
     /// The workloads, in the order of the table.
     pub(crate) workloads: &'static [Workload],
 }
 
-/// One task that all sides do.
+/// One task. The programs of all sides do it.
 pub(crate) struct Workload {
-    /// The first column of the table; unique in its area.
+    /// The text in the first column of the table. It is unique in its area.
     pub(crate) name: &'static str,
-    /// Our variants. The first is the one that the name describes.
+    /// The variants of our side. The name describes the first variant.
     pub(crate) ours: &'static [Variant],
-    /// The peers. May be empty.
+    /// The peers. The list may be empty.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
     /// The number of runs of each side for published figures: [`RUNS`], or less for long workloads.
@@ -82,24 +83,24 @@ pub(crate) struct Workload {
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
-    /// A control group that limits the CPUs.
+    /// A control group with a limit in CPUs.
     Quota(f64),
-    /// A load server with this many pods, shared by all sides.
+    /// A load server with this number of pods. All sides share it.
     Pods(usize),
     /// A fresh embedded API server for the workload.
     Cluster,
-    /// A fresh API server for each side and run: an embedded one for ours, a real one for the peer [`REAL`].
+    /// A new API server for each side and run: a real one for the peer [`REAL`], and an embedded one for our side.
     Servers,
-    /// A server with small constant answers.
+    /// A server with small constant responses.
     Rest,
 }
 
-/// The peer with our client programs and a real kube-apiserver with etcd.
+/// The peer that consists of our client programs and a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 
 /// One way in which our side runs a workload.
 pub(crate) struct Variant {
-    /// The difference from the first variant, whose name is empty.
+    /// The difference from the first variant. The name of the first variant is empty.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
     pub(crate) rows: Rows,
@@ -107,7 +108,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// A row's measure and its goals. A row without a goal is for information.
+/// The measure of a row and its goals. A row without goals is only for information.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -117,7 +118,7 @@ pub(crate) struct Run {
     pub(crate) args: &'static [&'static str],
 }
 
-/// The source of a command.
+/// The source of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     /// The binary of this name in `crates/bench`.
@@ -148,7 +149,7 @@ pub(crate) enum Measure {
     PeakBytes,
     /// Operations per second of wall time.
     OpsPerSecond,
-    /// The workload's own figure with this unit. Larger is better if the unit ends with `/s`, and worse otherwise.
+    /// A figure of the workload with this unit. Larger is better if the unit ends with `/s`, and worse otherwise.
     Figure(&'static str),
 }
 
@@ -156,17 +157,17 @@ pub(crate) enum Measure {
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
-    /// At least this many times better than the best peer. 1: no worse; 0.5: at most twice the cost.
+    /// The minimum of the ratio to the best peer. The value 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
-    /// At least this many times better than the named peer.
+    /// The minimum of the ratio to the named peer.
     TimesOf(&'static str, f64),
-    /// Ours is at most this.
+    /// The maximum of our value.
     AtMost(f64),
-    /// Ours is at least this.
+    /// The minimum of our value.
     AtLeast(f64),
 }
 
-/// The number of runs of short workloads, whose figures scatter most.
+/// The number of runs of short workloads. Their figures scatter most.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

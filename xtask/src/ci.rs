@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: all checks of the project, one line of output for each step.
 //!
-//! Every step runs, even after a failure, so one run reports everything. A failing step prints its command's output and how to run it
-//! alone. `target/ci/STEP.log` keeps the output of each step.
+//! All steps run, even after a failure, so one run reports all problems. A failing step prints the output of its command, and a command
+//! line that runs only this step. `target/ci/STEP.log` keeps the output of each step.
 
 mod checked;
 mod command;
@@ -33,7 +33,7 @@ struct Step {
 /// The result of a successful step.
 #[derive(Default)]
 struct Done {
-    /// A note that is printed after the time.
+    /// A note. It is printed after the time.
     note: String,
     /// The tests that the step ran.
     tests: Tally,
@@ -45,7 +45,7 @@ impl Done {
     }
 }
 
-/// The error of a step with failed tests. It carries their numbers.
+/// The error of a step with failed tests. It contains the numbers of tests.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -92,7 +92,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 println!("{} failed; alone: cargo xtask ci --only {}\n", step.name, step.name);
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => tests.add(error.tests),
-                    // No test ran: the step itself failed.
+                    // No test has failed, but the step has. Count it as one failure.
                     _ => tests.failed += 1,
                 }
                 failed.push(step.name);

@@ -1,9 +1,10 @@
-//! `cargo xtask conformance --clients`: a controller's scenario on the embedded server, with foreign clients.
+//! `cargo xtask conformance --clients`: runs the scenario of a controller with other client libraries on the embedded server.
 //!
 //! Each client is a program that fails at the first step that differs from a real cluster: kubectl, client-go
-//! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
-//! A client whose tool is not installed is skipped, and the last line names it. It counts as failed if `--only` names it, or with `--all`.
-//! Each tool fetches its own dependencies into its usual cache. Build output goes to the target folder.
+//! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
+//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped, and the last line of output names
+//! it. A skipped client counts as failed with `--all` or if `--only` names it. Each tool fetches its own dependencies into its usual cache.
+//! Build output goes to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -13,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
 
-/// A client's name, the tool that it needs, and the function that runs its scenario.
+/// The name of a client, the tool that the client needs, and a function. The function runs the scenario.
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
 const CLIENTS: [Client; 6] = [
@@ -25,7 +26,7 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or with those that `only` names, separated by commas. If `all` is set, a skipped client is a failure.
+/// Runs the scenario with all clients, or with the clients in `only`, separated by commas. If `all` is set, a skipped client is a failure.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -59,7 +60,7 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
 enum Day {
     Ok,
     Failed(String),
-    /// The tool that it needs is not installed.
+    /// The tool of the client is not installed.
     NotRun {
         tool: &'static str,
     },
@@ -85,7 +86,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// Returns the last line: the number of clients that passed, and the names of failed and skipped ones.
+/// Returns the last line of output: the number of clients that passed, and the names of failed and skipped clients.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -101,7 +102,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server as a program, with TLS. Dropping this value ends it.
+/// The embedded server as a process, with TLS. Dropping this value ends the process.
 struct Server(Child);
 
 impl Server {
@@ -132,7 +133,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // Each command and a part of its expected output. `kubectl diff` of equal files prints nothing.
+    // Commands, each with a part of its expected output. `kubectl diff` prints nothing if the files are equal.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -152,7 +153,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // `{"` in base64: the start of a JWT's header.
+        // The text `{"` in base64, which is the start of a JWT's header.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -173,7 +174,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Starts its own server, in its process.
+/// Runs the scenario with kube. The example starts its own server in its process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");
@@ -203,7 +204,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Maven's output goes to the target folder.
+    // Maven writes its output to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios or a fleet
-//! of electors on a real one.
+//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the scenarios of the client or a
+//! fleet of electors on a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Compares the embedded server with a real kube-apiserver on the manifests below a folder.
+/// Sends the manifests below a folder to the embedded server and to a real kube-apiserver, and compares the responses.
 fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, url) = (crate::cargo(), real.url());
@@ -62,7 +62,7 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the client's scenarios on a real kube-apiserver. In the tests they run on the embedded server.
+/// Runs the scenarios of the client on a real kube-apiserver. The tests of the crate run them on the embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
@@ -74,7 +74,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`): ours, as in the tests, and client-go's.
+/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some use this project's elector, as in
+/// the tests, and some use client-go's.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

@@ -49,7 +49,7 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns the cargo that runs this program.
+/// Returns the path of the cargo that runs this program.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
@@ -61,7 +61,7 @@ fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Returns the workspace's own packages.
+/// Returns the packages of the workspace.
 fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
     metadata(sh)?["packages"].as_array().cloned().context("cargo metadata names no packages")
 }
@@ -73,7 +73,7 @@ fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the root of the workspace, whatever the current folder is.
+/// Returns the root of the workspace. The current folder has no effect.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

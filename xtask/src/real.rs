@@ -1,4 +1,4 @@
-//! A real etcd and kube-apiserver on loopback, from the folder `KUBEBUILDER_ASSETS`.
+//! Starts a real etcd and a real kube-apiserver on loopback. The programs are in the folder `KUBEBUILDER_ASSETS`.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -8,18 +8,19 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running server. Dropping this value ends it.
+/// A running kube-apiserver and its etcd. Dropping this value ends both.
 pub(crate) struct Real {
     port: u16,
     processes: Vec<Child>,
     folder: TempDir,
 }
 
-/// The token of the administrator.
+/// The bearer token of the administrator.
 pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {
-    /// Starts both in a temporary folder that also has their logs. Does not wait until they are ready.
+    /// Starts etcd and kube-apiserver. Their data and logs are in a temporary folder. Does not wait until the servers
+    /// are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -28,7 +29,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The client's tests use the second token: its user has no rights.
+        // The second token is for the tests of the client. Its user has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
@@ -57,9 +58,9 @@ impl Real {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // The embedded server accepts privileged containers, too.
+                // Allow privileged containers, as the embedded server does.
                 ("allow-privileged", "true"),
-                // No controller creates service accounts here.
+                // Disable this plugin: no controller creates service accounts here.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -74,7 +75,7 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the ids of both processes.
+    /// Returns the process ids of etcd and kube-apiserver.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -96,7 +97,7 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
-        // The server ends before its store. A process may have ended already.
+        // End kube-apiserver before etcd. A process may have ended already.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the repository's own rules, which no other tool checks.
+//! `cargo xtask tidy`: checks the rules of this repository. No other tool checks them.
 
 mod circles;
 mod crates;
@@ -41,7 +41,7 @@ impl fmt::Display for Finding {
 
 /// A text file of the repository.
 struct Source {
-    /// Relative to the root.
+    /// The path, relative to the root.
     path: PathBuf,
     text: String,
 }
@@ -74,7 +74,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files that are under version control or untracked and not ignored.
+/// Returns all text files of the repository. Includes untracked files, except those that git ignores.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {

@@ -1,4 +1,4 @@
-//! The queue of a listener that can be slow.
+//! A queue for a listener that may be slow.
 
 use std::hash::Hash;
 
@@ -7,15 +7,15 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than its producer.
 ///
-/// Queued changes of one key are merged. The length is therefore bounded by the number of keys that exist or that the listener knows;
-/// [ordered delivery](Delivery::Ordered) adds its own bound. With every [`Delivery`], a listener that applies all changes in order ends
-/// in the state of the source.
+/// Queued changes of one key are merged. So the length is at most the number of keys that exist or that the listener knows. [Ordered
+/// delivery](Delivery::Ordered) adds its own bound. With every [`Delivery`], a listener that applies all changes in order reaches the state
+/// of the source.
 ///
-/// Keys are popped in the order of their first change, and a key keeps its position while changes join it. An object that was added and
-/// deleted between two pops is not delivered, unless changes are ordered.
+/// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
+/// and deleted between two pops is not delivered, except with ordered delivery.
 ///
-/// If an object is deleted and another one is created under its key, these are two changes, even if they were merged in the queue. The
-/// deletion comes first, with the last observed state. The addition is popped next.
+/// If an object is deleted and another object is created with the same key, the queue delivers two changes. First it delivers the deletion,
+/// with the last observed state. The next pop returns the addition.
 ///
 /// # Examples
 ///
@@ -45,18 +45,18 @@ pub struct CoalescingFifo<K, T> {
 /// How a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges the changes of one key into one, from the state that the listener knows to the newest. A queued update keeps both states in
-    /// memory.
+    /// Merges the changes of one key into one change. It leads from the state that the listener knows to the newest state. A queued update
+    /// keeps both states in memory.
     #[default]
     Coalesced,
-    /// Like `Coalesced`, but without the state that the listener knows: updates have no old state. A queued change keeps no old object in
-    /// memory, except the last state of a deleted object.
+    /// Works like `Coalesced`, but updates have no old state. A queued change keeps no old object in memory, except the last state of a
+    /// deleted object.
     Newest,
-    /// Delivers each change separately, in order, also across keys. Only if `bound` changes are queued, a change is merged into the last
-    /// queued change of its key, and is therefore delivered before changes in between. [`joined`](CoalescingFifo::joined) counts these
+    /// Delivers each change separately and in order, also for different keys. If `bound` changes are queued, a change is merged into the
+    /// last queued change of its key. It is then delivered before the changes between them. [`joined`](CoalescingFifo::joined) counts these
     /// merges.
     Ordered {
-        /// The number of changes that are kept separate. A change of a key without a queued change is queued even beyond the bound.
+        /// The number of changes that are kept separate. If a key has no queued change, its change is queued even beyond the bound.
         bound: usize,
     },
 }
@@ -66,32 +66,32 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// The state that is not delivered to the listener, if the queue had one.
+    /// A state that will not be delivered to the listener, if the queue has one.
     pub untold: Option<T>,
 }
 
 /// A change that a [`CoalescingFifo`] delivers for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// The listener did not know the key.
+    /// The object is new to the listener.
     Added {
         /// The newest state.
         object: T,
         /// Whether the object existed before the listener was added.
         is_initial: bool,
     },
-    /// The listener knew the key, in another state or in the same one (a resync).
+    /// The object changed, or a resync delivers it again. The listener knows the object.
     Updated {
-        /// The state that the listener knew, or `None` if the queue keeps [only the newest](Delivery::Newest).
+        /// The state that the listener knows, or `None` if the queue keeps [only the newest](Delivery::Newest) state.
         old: Option<T>,
         /// The newest state.
         new: T,
     },
-    /// The key was deleted.
+    /// The object was deleted.
     Deleted {
-        /// The last observed state. It may not have been delivered to the listener.
+        /// The last observed state. The listener may not have received this state before.
         object: T,
-        /// Whether it was deleted in that state. If not, the deletion was inferred, and `object` may be stale.
+        /// Whether this is the state at the deletion. If not, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
     },
 }
@@ -111,7 +111,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The object that the listener knows was deleted, and another one was created.
+    /// The object that the listener knows was deleted, and another object with its key was created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -122,20 +122,20 @@ enum Waiting<T> {
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
-    /// `same_identity` returns whether two states of a key belong to the same object. If an update changes the identity, the deletion in
-    /// between was missed, and the queue delivers it.
+    /// `same_identity` returns whether two states of a key belong to the same object. If an update changes the identity, the producer has
+    /// missed a deletion, and the queue delivers that deletion.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of a key. `is_initial` says whether the object existed before the listener was added. Returns the same as
+    /// Queues the addition of an object. `is_initial` says whether the object existed before the listener was added. Returns the same as
     /// [`updated`](Self::updated).
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues an update of a key. If the state that the listener knows will no longer be delivered, it is returned, so that a caller that
-    /// holds a lock can drop it later. All other objects that the queue drops are arguments of this call.
+    /// Queues an update of an object. If a queued state will no longer be delivered, returns this state, so that a caller that holds a lock
+    /// can drop it later. The queue drops no other objects except arguments of this call.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
@@ -143,13 +143,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         })
     }
 
-    /// Queues the deletion of a key. `known` is the state before the deletion, `last` the last observed state. If an addition of the key is
-    /// queued, it is removed instead, and the listener is not notified. Returns the same as [`updated`](Self::updated).
+    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed state. If an addition of
+    /// the key is queued, removes the addition instead, so that the listener receives nothing. Returns the same as
+    /// [`updated`](Self::updated).
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // The deletion of the known object was not observed.
+            // The deletion of the object that the listener knows was not observed.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -162,7 +163,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 return None;
             }
             Waiting::Updated { new, .. } => ended(new, self.same_identity),
-            // The new object was added and deleted before it was delivered.
+            // The new object was deleted before its addition was delivered.
             Waiting::Recreated { last, final_state_known, .. } => {
                 Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
             }
@@ -172,7 +173,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         std::mem::replace(&mut self.line[place], end).known()
     }
 
-    /// Queues a resync of an unchanged key. Does nothing if a change of the key is queued.
+    /// Queues a resync of an unchanged object. Does nothing if a change of its key is queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {
@@ -181,9 +182,9 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of a key that is delivered to the listener for the first time, and returns the states that the caller has
-    /// to deliver instead. If the queued change also adds another object of this key, that addition stays queued. Returns `None` if no
-    /// change of the key is queued, or with [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of a key whose object the caller is about to deliver as an initial object. Returns the newest state, which
+    /// the caller must deliver instead. If the queued change also adds another object with this key, that addition stays queued. Returns
+    /// `None` if no change of the key is queued, or with [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -225,7 +226,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Some((key, change))
     }
 
-    /// Returns the number of queued entries. An entry can produce two changes: the deletion of an object and the addition of the next.
+    /// Returns the number of queued entries. An entry can produce two changes: the deletion of an object, and the addition of another
+    /// object with the same key.
     pub fn len(&self) -> usize {
         self.line.len()
     }
@@ -235,7 +237,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Returns how many queued keys existed before the listener was added.
+    /// Returns how many queued changes are additions of objects that existed before the listener was added.
     pub fn initial_len(&self) -> usize {
         self.initial
     }
@@ -245,7 +247,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.joined
     }
 
-    /// Queues that the key has the state `new`. `first` creates the entry if no change of the key is queued.
+    /// Queues the state `new` of a key. `first` creates the entry if no change of the key is queued.
     fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -275,7 +277,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry that a change of the key is merged into, or `None` if the change gets its own entry.
+    /// Returns the entry into which a change of the key is merged. `None` if the change gets its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery

@@ -50,7 +50,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
     pub object: Option<T>,
 }
 
-/// The queued changes of one key, oldest first. Never empty.
+/// The queued changes of one key, oldest first. There is at least one change.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// Returns the object in its last observed state. Only a tombstone can have none.
+    /// Returns the object in its last observed state. Only a tombstone may have no object.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -88,7 +88,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// Like [`object`](Self::object), but by value.
+    /// Returns the object in its last observed state, by value.
     pub fn into_object(self) -> Option<T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -106,7 +106,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Like [`object`](Self::object), but by value.
+    /// Returns the object in its last observed state, by value.
     pub fn into_object(self) -> Option<T> {
         match self {
             Self::Observed(object) => Some(object),
@@ -137,7 +137,7 @@ impl<K, T> Deltas<K, T> {
     }
 
     /// Returns the number of changes, at least 1.
-    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    #[expect(clippy::len_without_is_empty, reason = "there is always at least one change")]
     pub fn len(&self) -> usize {
         1 + self.rest.len()
     }
@@ -147,7 +147,7 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. Of two consecutive deletions, the first is kept, unless it is a tombstone. Other changes are not merged.
+    /// Appends a change. Of two consecutive deletions, keeps the first, unless the first is a tombstone. Other changes are not merged.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

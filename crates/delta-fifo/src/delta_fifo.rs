@@ -13,12 +13,12 @@ use crate::{
 /// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
 ///
 /// The producer queues changes of objects. The consumer pops one key at a time, with all its changes since it was last popped. Keys are
-/// popped in the order in which they were queued, and a key keeps its position while changes join it. Of two consecutive deletions, one
-/// is kept. Other changes are not merged.
+/// popped in the order in which they were queued, and a key keeps its position when more changes are queued. Of two consecutive deletions,
+/// the queue keeps one. It does not merge other changes.
 ///
-/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions: an object that the consumer knows but
-/// that is missing from a new list is delivered as deleted, with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must
-/// apply the changes of each popped key before it calls the queue again.
+/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows an object and a new
+/// list does not contain it, the queue delivers a deletion with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply
+/// the changes of each popped key before it calls the queue again.
 ///
 /// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
 ///
@@ -45,7 +45,7 @@ pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: DeltaFifoConfig<K, T>,
     line: Line<K, Entry<K, T>>,
-    /// The number of lists so far.
+    /// The number of lists that were queued so far.
     lists: u64,
     progress: Progress,
 }
@@ -124,10 +124,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Queues a list that replaces all objects: each of its objects, and a tombstone for every other key that is queued or known. The
-    /// tombstone has the newest queued state, or else the known state, or none if the lookup fails.
+    /// Queues a list that replaces all objects. The queue delivers each object of the list, and a tombstone for every other key that is
+    /// queued or known. The tombstone contains the newest queued state. If there is none, it contains the known state, or no state if the
+    /// lookup fails.
     ///
-    /// The queue ignores the resourceVersion, which is for other stores.
+    /// The queue ignores the resourceVersion. Other stores use it.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // Queued states are newer than known states.
+        // If a key is queued and known, use the queued state, because it is newer.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -152,8 +153,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`], except objects that are queued (their known state is outdated) and objects whose
-    /// lookup fails. Does nothing without known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Objects that are queued are skipped, because their known state is outdated.
+    /// Objects whose lookup fails are skipped as well. Does nothing without known objects.
     ///
     /// # Errors
     ///
@@ -196,8 +197,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If the first call that queued changes was not `replace`, the result is true from
-    /// then on.
+    /// Returns whether the first list has been processed. If the first call that queued changes was not `replace`, the result is `true`
+    /// from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -276,7 +277,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the key of changes: the key of the newest.
+    /// Returns the key of the newest of these changes.
     ///
     /// # Errors
     ///

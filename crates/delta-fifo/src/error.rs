@@ -1,4 +1,4 @@
-//! Errors. All of them come from functions of the user, except that a queue can be closed.
+//! The errors of queues and stores. All errors come from functions of the user, except that a queue can be closed.
 
 use std::error::Error;
 use std::fmt;
@@ -95,7 +95,7 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// Some writes of a [transaction](crate::Store::transaction) failed. The others were applied.
+/// Some writes of a [transaction](crate::Store::transaction) failed. The other writes were applied.
 #[derive(Debug)]
 pub struct TransactionError {
     /// The indices of the writes that were applied, in order.

@@ -11,7 +11,7 @@ use crate::config::KeyFunc;
 
 /// Objects by key that expire: client-go's `ExpirationCache`.
 ///
-/// Callers pass the time. Expired objects are removed lazily: by a lookup of their key or by [`list`](Self::list).
+/// Callers pass the time. A lookup of its key, or a call of [`list`](Self::list), removes an expired object.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ use crate::config::KeyFunc;
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
-    /// Each object with the time at which it was stored.
+    /// Each object, and the time at which it was stored.
     objects: HashMap<K, (T, Instant)>,
 }
 
@@ -66,7 +66,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if an object has no key. Then nothing changes.
+    /// Returns the error of the key function if an object has no key. The store is then unchanged.
     pub fn replace(&mut self, objects: Vec<T>, now: Instant) -> Result<(), KeyError> {
         let with_key = |object: T| Ok(((self.key_func)(&object)?, (object, now)));
         self.objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(self.get_by_key(&key, now))
     }
 
-    /// Returns the object with the key, unless it has expired. Removes an expired object.
+    /// Returns the object with the key. If the object has expired, removes it and returns `None`.
     pub fn get_by_key(&mut self, key: &K, now: Instant) -> Option<&T> {
         let (_, since) = self.objects.get(key)?;
         if is_expired(self.ttl, *since, now) {
@@ -92,7 +92,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         self.objects.get(key).map(|(object, _)| object)
     }
 
-    /// Returns all objects that have not expired, in no particular order. Removes the others.
+    /// Returns all objects that have not expired, in no particular order. Removes expired objects.
     pub fn list(&mut self, now: Instant) -> Vec<T> {
         self.objects.retain(|_, (_, since)| !is_expired(self.ttl, *since, now));
         self.objects.values().map(|(object, _)| object.clone()).collect()

@@ -32,7 +32,7 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// A binary heap of places in `items`: no item is less than its parent.
+    /// The order of the items, as a binary heap of places in `items`. No item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }
@@ -42,13 +42,13 @@ type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
     object: T,
-    /// The index in `order`.
+    /// The index of the item in `order`.
     at: usize,
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     /// Creates an empty heap. `key_func` returns the key of an object. `less` returns whether its first argument is popped before the
-    /// second. Both must always return the same result for the same objects.
+    /// second. Both functions must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -61,7 +61,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key, [`StoreError::Closed`] if the heap is closed.
+    /// [`StoreError::Key`] if the object has no key. [`StoreError::Closed`] if the heap is closed.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.bulk_add(vec![object])
     }
@@ -92,7 +92,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(())
     }
 
-    /// Adds an object, unless there is one with the same key.
+    /// Adds an object, unless the heap has an object with the same key.
     ///
     /// # Errors
     ///
@@ -190,9 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the index that `object` gets when it is placed at `at` among the first `len` items and sifted. Changes nothing, so a panic
-    /// of
-    /// `less` leaves the heap consistent.
+    /// Returns the index that `object` gets if it is put at `at` among the first `len` items and then moved to its place. The method
+    /// changes nothing, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -220,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
             at = (at - 1) / 2;
         }
         while at < to {
-            // The child of `at` on the path to `to`.
+            // The child of `at` that is on the path to `to`.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

@@ -1,4 +1,4 @@
-//! Records by key, each at a stable index.
+//! Records by key. Each record has a stable index.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Index, IndexMut};
@@ -8,11 +8,11 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// The index of a record. It does not change until the record is removed.
 pub(crate) type Place = u32;
 
-/// The stored part of a key's hash.
+/// The bits of a key's hash that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
-/// Records by key. Each key is stored once, and hashed once while its record exists.
+/// Records by key. Each key is stored once, and is hashed only once while its record exists.
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
@@ -32,7 +32,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// The number of places that are kept when the last record is removed. With more places, the memory is released.
+/// The maximum number of places whose memory is kept when the last record is removed.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -58,11 +58,11 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the hash of the key. No listed record may have the key.
+    /// Inserts a record. `hash` is the hash of the key. There must be no listed record with this key.
     ///
     /// # Panics
     ///
-    /// If there are more records than `Place` has values.
+    /// Panics if there are more records than `Place` has values.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
@@ -119,7 +119,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
 }
 
 impl KeyHash {
-    /// Mixes the bits, because the table uses the lowest and the highest bits of a hash.
+    /// Mixes the bits of the hash, because the table uses its lowest and its highest bits.
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -156,7 +156,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // Some places are kept, so that a small queue does not allocate repeatedly.
+        // The memory of some places is kept, so that a small queue does not allocate again and again.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

@@ -1,4 +1,4 @@
-//! A queue that keeps the latest object of each key.
+//! A queue with the latest object of each key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -8,14 +8,14 @@ use crate::line::Line;
 use crate::progress::Progress;
 use crate::{KeyError, Store, StoreError};
 
-/// A queue that keeps one object per key, the latest: client-go's `FIFO`.
+/// A queue that keeps the latest object of each key: client-go's `FIFO`.
 ///
-/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed from the queue, so
-/// this queue is for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
+/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed from the queue. So
+/// use this queue for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
 /// position when its object changes.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. The number of keys bounds
-/// its length.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. Its length is at most the
+/// number of keys.
 ///
 /// # Examples
 ///
@@ -41,7 +41,8 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced once these objects were popped or deleted.
+    /// Whether the object belongs to the first list. The queue has synced once all these objects were processed or
+    /// deleted.
     is_initial: bool,
 }
 
@@ -66,7 +67,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key. Then the queue is unchanged.
+    /// [`StoreError::Key`] if the object has no key. The queue is then unchanged.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
         self.progress.changed();
@@ -83,7 +84,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.add(object)
     }
 
-    /// Queues an object unless one with the same key is queued. Use this to requeue an object that could not be processed.
+    /// Queues an object, unless an object with the same key is queued. Use this method to requeue an object that could not be processed.
     ///
     /// # Errors
     ///
@@ -111,13 +112,14 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Replaces all queued objects, in the order of the list. Until the queue has synced, each new list counts as the first list.
+    /// Replaces all queued objects by the objects of the list, in its order. Until the queue has synced, each new list counts as the first
+    /// list.
     ///
-    /// The queue ignores the resourceVersion, which is for other stores.
+    /// The queue ignores the resourceVersion. Other stores use it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if an object has no key. Then nothing changes.
+    /// [`StoreError::Key`] if an object has no key. The queue is then unchanged.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let with_key = |object| Ok(((self.key_func)(&object)?, object));
         let objects = objects.into_iter().map(with_key).collect::<Result<Vec<(K, T)>, KeyError>>()?;
@@ -144,7 +146,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 
     /// Returns whether the first list has been processed. Objects that were deleted before they were popped count as processed. If the
-    /// first call that changed the queue was not `replace`, the result is true from then on.
+    /// first call that changed the queue was not `replace`, the result is `true` from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }

@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// Marks both ends of the list.
+/// The place that marks both ends of the list.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -51,7 +51,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the hash of the key. No listed entry may have the key.
+    /// Appends an entry. `hash` is the hash of the key. There must be no listed entry with this key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -113,7 +113,7 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.find(hash, key)
     }
 
-    /// Like [`find`](Self::find), but computes the hash.
+    /// Returns the place of the listed entry of a key. Computes the hash of the key.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }

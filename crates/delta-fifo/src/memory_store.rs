@@ -42,14 +42,14 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// For each index, in order, the values of the object.
+    /// The values of the object in each index. The indexes are in order.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// No set is empty: a value without objects uses no memory.
+    /// The keys of each value. A value without objects has no entry, so it uses no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
@@ -58,7 +58,7 @@ struct Index<K, T> {
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the list, in order, each with the object that the store had for its key.
+    /// The objects of the list, in order. Each comes with the previous object of its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -68,15 +68,15 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Sets a transformer for objects that are stored from now on. The key is computed before the transformation, the index values after
-    /// it.
+    /// Sets a transformer for objects that are stored from now on. The key is computed before the transformation, and the index values are
+    /// computed after it.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
         self.transformer = Some(Box::new(transformer));
     }
 
     /// Adds an index over the values that `function` returns. The index includes the objects that are already stored.
     ///
-    /// If an index with this name exists, the method does nothing and returns false.
+    /// If an index with this name exists, the method does nothing and returns `false`.
     pub fn add_index(
         &mut self,
         name: impl Into<String>,
@@ -111,7 +111,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Transform`] if the transformer rejects the object. Then nothing changes.
+    /// [`StoreError::Transform`] if the transformer rejects the object. The store is then unchanged.
     pub fn insert(&mut self, key: K, object: T) -> Result<Option<T>, StoreError> {
         let stored = self.transformed(object)?;
         Ok(self.put(key, stored))
@@ -171,8 +171,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Ok(((self.key_func)(&object)?, self.transformed(object)?))
     }
 
-    /// Transforms an object and computes its index values. User code runs before the store changes, so its panic leaves the store
-    /// consistent.
+    /// Transforms an object and computes its index values. This user code runs before the store changes, so the store stays consistent if
+    /// the code panics.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
@@ -207,8 +207,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` are equivalent. Deleting an unknown key does nothing, as does `resync`. If a list has several objects with one key,
-/// the last one is stored. If one of its objects is rejected, nothing is replaced.
+/// `add` and `update` do the same. `resync`, and the deletion of an unknown key, do nothing. If a list has several objects with one key,
+/// the last object is stored. If the store rejects one of its objects, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -1,4 +1,4 @@
-//! The client's own writes that its store does not have yet.
+//! A cache of the client's own writes, until its store has them.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,11 +9,11 @@ use crate::line::Line;
 
 /// Lets a client read its own writes while the store is behind: client-go's `MutationCache`.
 ///
-/// A client inserts the server's responses to its writes. A lookup takes the stored object and returns the newer of both. Call
-/// [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
+/// A client inserts the server's responses to its writes. A lookup receives the stored object, and returns the newer one of the stored and
+/// the written object. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
 ///
-/// The cache does not use the store or a clock: callers pass the stored object and the time. A write is kept until the store has caught
-/// up, but no longer than the TTL, and only for a limited number of keys. So the cache helps in most cases but guarantees nothing.
+/// The cache uses neither the store nor a clock. Callers pass the stored object and the time. A write is kept until the store has caught
+/// up, but at most for the TTL, and only for a limited number of keys. So the cache helps in most cases, but gives no guarantee.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ use crate::line::Line;
 pub struct MutationCache<K, T> {
     version_of: VersionFunc<K, T>,
     config: MutationCacheConfig,
-    /// The least recently used key is at the front.
+    /// The writes. The least recently used key is first.
     line: Line<K, Mutation<T>>,
 }
 
@@ -49,8 +49,8 @@ pub struct MutationCacheConfig {
     pub capacity: usize,
     /// How long a write is kept. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether lookups return writes of objects that the store does not have. The default is false: then the store decides which objects
-    /// exist.
+    /// Whether lookups return writes of objects that the store does not have. The default is `false`. Lookups then return only objects that
+    /// the store has.
     pub includes_adds: bool,
 }
 
@@ -59,14 +59,15 @@ pub struct MutationCacheConfig {
 pub struct ObjectVersion<K> {
     /// The key.
     pub key: K,
-    /// Distinguishes the object from other objects with the same key.
+    /// The UID. It distinguishes the object from other objects with the same key.
     pub uid: String,
-    /// The resourceVersion. Of two states of one resource type, even of different objects, the one with the higher number is newer.
+    /// The resourceVersion. A state with a higher number is newer. This also applies to different objects of one resource type.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// `None` if the object was deleted. Writes up to that version, or with that UID, are outdated.
+    /// The written object. `None` if the object was deleted. Then writes up to `version`, and all writes with `uid`,
+    /// are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -82,7 +83,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write, unless a newer state of the key, or the deletion of the object, is known.
+    /// Inserts the server's response to a write. Does nothing if the cache knows a newer state of the key, or knows that the object was
+    /// deleted.
     ///
     /// # Errors
     ///
@@ -100,8 +102,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// Returns the newer of the written and the stored object of a key. Returns `None` if there is neither, or if the store has no object
-    /// and [adds are not included](MutationCacheConfig::includes_adds).
+    /// Returns the newer of the written and the stored object of a key. Returns `None` if there is no such object. Also returns `None` if
+    /// the store has no object and [adds are not included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),
@@ -110,9 +112,9 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the objects of an index. `stored` are the objects in the store's index. Each is replaced by the written object if that is
-    /// newer. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in `stored` are added. Objects that
-    /// do not match are removed.
+    /// Returns the objects of an index. `stored` are the objects in the store's index. If the written object is newer than the stored
+    /// object, it replaces the stored one. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in
+    /// `stored` are added. Objects that do not match are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());
@@ -122,7 +124,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
                     found.push(self.newer(&key, object, now));
                     keys.push(key);
                 }
-                // Without a version, the stored object is returned.
+                // The version of the stored object is unknown, so it cannot be compared with the written object.
                 Err(_) => found.push(object),
             }
         }
@@ -146,11 +148,11 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Must be called when the store has deleted an object. `object` is its last observed state. Removes earlier writes of the object and
-    /// ignores later ones.
+    /// Must be called when the store has deleted an object. `object` is its last observed state. Removes earlier writes of the object. From
+    /// then on, later writes of the object are ignored.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // A newer write belongs to another object, which may exist.
+        // If the newer write has another UID, it belongs to another object, which may exist. So keep it.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);
@@ -159,7 +161,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the entry of a key, unless it has expired, and marks it as most recently used.
+    /// Returns the entry of a key and marks the key as most recently used. If the entry has expired, removes it and
+    /// returns `None`.
     fn known(&mut self, key: &K, now: Instant) -> Option<&Mutation<T>> {
         let place = self.line.place_of(key)?;
         if self.line[place].is_expired(self.config.ttl, now) {

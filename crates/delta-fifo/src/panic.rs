@@ -1,21 +1,21 @@
-//! Calls of user code that can panic.
+//! Calls user code that may panic.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// The first of several panics of user code.
+/// The first of several panics of user code, if any.
 #[derive(Default)]
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
 impl FirstPanic {
-    /// Calls user code. Stores its panic if it is the first.
+    /// Calls user code. If it panics, and there was no panic before, stores the panic.
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         let panic = catch_unwind(AssertUnwindSafe(call)).err();
         self.0 = self.0.take().or(panic);
     }
 
-    /// Resumes the panic, unless the thread is already unwinding: a second panic would abort the process.
+    /// Resumes the stored panic, unless the thread is already unwinding. A second panic would abort the process.
     pub(crate) fn pass_on(self) {
         if let Some(panic) = self.0
             && !thread::panicking()

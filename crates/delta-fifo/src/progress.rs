@@ -1,13 +1,13 @@
 //! The sync state of a queue.
 
-/// Whether the first list has been processed, and whether the queue is closed. Shared by all queues.
+/// Tracks whether the first list has been processed, and whether the queue is closed. All queues use this type.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Whether a change or a list was ever queued.
+    /// Whether any change or list was queued.
     populated: bool,
-    /// The number of items of the first list that are not processed yet, including popped ones.
+    /// The number of items of the first list that are not processed yet. It includes popped items.
     initial: usize,
-    /// The number of popped items that may not be processed yet.
+    /// The number of popped items that are not marked as processed yet.
     in_process: usize,
     closed: bool,
 }
@@ -18,7 +18,7 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the number of queued items now.
+    /// Records that a list was queued. `items` is the number of queued items after that.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;
@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// Records that items were popped. Returns whether they belong to the first list.
+    /// Records that items were popped. Returns whether the items belong to the first list.
     pub(crate) fn popped(&mut self, items: usize) -> bool {
         self.in_process = items;
         !self.has_synced()

@@ -1,10 +1,11 @@
-//! The contract of queues.
+//! The trait of queues.
 
 use std::hash::Hash;
 
 use crate::{DeltaFifo, Heap, Latest, LatestFifo, Popped, PoppedItem, RealFifo};
 
-/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The methods that queue items differ between queues.
+/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because they
+/// differ between queues.
 pub trait Queue {
     /// The type of popped items.
     type Popped;
@@ -16,7 +17,8 @@ pub trait Queue {
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Returns whether the first list has been processed. If the queue was first changed in another way, the result is true from then on.
+    /// Returns whether the first list has been processed. If the first call that changed the queue was not a list, the result is `true`
+    /// from then on.
     fn has_synced(&self) -> bool;
 
     /// Closes the queue. Queued items can still be popped.
@@ -33,12 +35,13 @@ pub trait Queue {
         self.len() == 0
     }
 
-    /// Returns whether the queue uses known objects. Then the consumer must update these objects with each popped item before the next call
-    /// on the queue.
+    /// Returns whether the queue uses known objects. If so, the consumer must update these objects with each popped item before it calls
+    /// the queue again.
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements the trait by the inherent methods of a queue. Callers with a concrete type do not need the trait.
+/// Implements the trait with the inherent methods of a queue. Callers that know the type of the queue do not need the
+/// trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {
@@ -79,7 +82,7 @@ queue!(DeltaFifo, Popped<K, T>);
 queue!(LatestFifo, Latest<K, T>);
 queue!(RealFifo, PoppedItem<K, T>);
 
-/// A heap has no lists, so it has always synced.
+/// A heap has no lists, so its `has_synced` is always `true`.
 impl<K: Clone + Eq + Hash, T: Clone> Queue for Heap<K, T> {
     type Popped = T;
 

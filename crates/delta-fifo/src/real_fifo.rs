@@ -1,4 +1,4 @@
-//! A queue that keeps every change, in order.
+//! A queue that keeps every change, in the order of all changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,12 +13,13 @@ use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoCo
 
 /// A queue that keeps every change in order: client-go's `RealFIFO`.
 ///
-/// Changes are not grouped or merged, so the consumer sees the states of all objects in the order in which they existed. Deletions of
-/// unknown objects are delivered, too.
+/// Changes are not grouped or merged, so the consumer sees the states of all objects in the order in which they existed. The queue also
+/// delivers deletions of unknown objects.
 ///
 /// Lists are delivered in one of two ways. With [known objects](RealFifoConfig::known_objects), the queue computes which objects are
-/// missing from the list. It delivers their tombstones and then each listed object as replaced. Without known objects, the queue is
-/// *atomic*: it delivers the list as one item. The consumer computes the difference and can apply it in one step.
+/// missing from the list. It delivers a tombstone for each missing object, and then each listed object as [`Delta::Replaced`]. Without
+/// known objects, the queue is *atomic*: it delivers the list as one item. Then the consumer compares the list with its own objects, and
+/// can replace all of them in one step.
 ///
 /// The queue takes no lock and never waits. It is unbounded and keeps one item for each change until the consumer pops it.
 /// [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks and bounds it.
@@ -48,7 +49,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The hashes of the keys in the current batch, with the index of each item. A field, so that its memory is reused.
+    /// The hashes of the keys in the current batch, with the index of each item in the batch. This is a field only to
+    /// reuse its memory.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -62,37 +64,37 @@ pub enum Item<K, T> {
         /// The change.
         delta: Delta<K, T>,
     },
-    /// A list that replaces all objects.
+    /// A list replaces all objects.
     ReplacedAll {
         /// The objects.
         objects: Vec<T>,
         /// The revision of the list.
         resource_version: String,
     },
-    /// A resync of all objects.
+    /// All objects are delivered again (a resync).
     SyncAll,
-    /// A bookmark: no other changes up to that revision.
+    /// A bookmark. There are no other changes up to this revision.
     Bookmark {
         /// The revision.
         resource_version: String,
     },
 }
 
-/// One item that a [`RealFifo`] delivers.
+/// An item that was popped from a [`RealFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoppedItem<K, T> {
     /// The item.
     pub item: Item<K, T>,
-    /// Whether it belongs to the first list.
+    /// Whether the item belongs to the first list.
     pub is_in_initial_list: bool,
 }
 
-/// Items that can be processed in one step: at least one, with distinct keys.
+/// Items that the consumer can process in one step. There is at least one item, and all keys are different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
     pub items: Vec<Item<K, T>>,
-    /// Whether they belong to the first list.
+    /// Whether the items belong to the first list.
     pub is_in_initial_list: bool,
 }
 
@@ -116,7 +118,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key, [`StoreError::Transform`] if the transformer rejects it. Then nothing is queued.
+    /// [`StoreError::Key`] if the object has no key. [`StoreError::Transform`] if the transformer rejects the object. In both cases,
+    /// nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Added)
     }
@@ -130,7 +133,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Queues the deletion of an object, known or not. `object` is its final state.
+    /// Queues the deletion of an object, even if the object is unknown. `object` is its final state.
     ///
     /// # Errors
     ///
@@ -139,7 +142,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
     }
 
-    /// Queues the deletion of an object whose final state was not observed.
+    /// Queues the deletion of an object whose final state was not observed. `tombstone` has the last observed state.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
         self.push_tombstone(tombstone);
@@ -149,8 +152,9 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). An atomic queue computes no keys. It queues nothing if the transformer rejects an object.
-    /// Other queues queue nothing if an object has no key. If the transformer rejects an object, the objects before it stay queued.
+    /// [`StoreError::Key`] if an object has no key. Nothing is queued then. An atomic queue does not compute keys, so it never returns this
+    /// error. [`StoreError::Transform`] if the transformer rejects an object. An atomic queue queues nothing then. Other queues keep the
+    /// objects before it queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -162,7 +166,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Queues the known objects again: each unqueued object as [`Delta::Sync`], or one [`Item::SyncAll`] if the queue is atomic.
+    /// Queues a resync. An atomic queue delivers one [`Item::SyncAll`]. Other queues deliver each known object that is not queued as
+    /// [`Delta::Sync`].
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -196,22 +201,22 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Removes and returns the oldest items that can be processed in one step: at least one, and at most `most`. Returns `None` if the
-    /// queue is empty. The call also marks the previous batch as [processed](Self::processed).
+    /// Removes and returns the oldest items that the consumer can process in one step. There is at least one item, and there are at most
+    /// `most`. Returns `None` if the queue is empty. The call also marks the previous batch as [processed](Self::processed).
     ///
-    /// A batch ends before a second item of the same key, before the first item after the initial list, and before an item that concerns
-    /// all objects. An item that concerns all objects forms its own batch.
+    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item that concerns all
+    /// objects, such as a list, is always the only item of its batch.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // Limit the capacity, because a batch can end early.
+        // Limit the capacity, because the batch may have fewer items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // Do not hash the key of the first item before there is a second one.
+            // Hash the key of the first item only when there is a second item.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -228,7 +233,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If the queue was first changed in another way, the result is true from then on.
+    /// Returns whether the first list has been processed. If the first call that changed the queue was not [`replace`](Self::replace), the
+    /// result is `true` from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -253,7 +259,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.is_empty()
     }
 
-    /// Returns whether the queue uses known objects, in other words, whether it is not atomic.
+    /// Returns whether the queue uses known objects. If not, the queue is atomic.
     pub fn has_known_objects(&self) -> bool {
         self.config.known_objects.is_some()
     }
@@ -271,7 +277,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns the queued or known objects that are missing from a list: queued ones first. A queued state is newer than a known one.
+    /// Returns tombstones for the queued or known objects that are missing from a list. Queued objects come first. If an object is queued
+    /// and known, its tombstone has the queued state, because it is newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -317,7 +324,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Returns the known object of a key, or `None` if there is none or the lookup fails.
+    /// Returns the known object of a key. Returns `None` if there is no such object, or if the lookup fails.
     fn look_up(&self, key: &K) -> Option<T> {
         self.config.known_objects.as_ref()?.get_by_key(key).unwrap_or_else(|error| {
             if let Some(handler) = &self.config.on_lookup_error {
@@ -328,7 +335,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns whether `item` has a key that differs from the keys of `items`. If so, the key is recorded for the item's later position.
+/// Returns whether the key of `item` is new in the batch `items`. If so, records the key with the position that `item` will have.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

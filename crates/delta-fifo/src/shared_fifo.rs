@@ -1,4 +1,4 @@
-//! A queue that is shared between threads or tasks.
+//! Shares a queue between threads or tasks.
 
 use std::fmt;
 use std::future::Future;
@@ -15,11 +15,11 @@ use crate::{FifoClosed, Queue};
 
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///
-/// It has no background task and needs no runtime. Its wait methods return futures that can also [block a thread](Wait::wait). Producers
-/// access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
+/// The queue has no background task and needs no runtime. Its wait methods return futures that can also [block a thread](Wait::wait).
+/// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
 /// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and leave the queue unlocked. In both cases, the queue
-/// [has synced](Queue::has_synced) once the first list has been processed, not when it has been popped. [`synced`](Self::synced) waits for
-/// that.
+/// [has synced](Queue::has_synced) once the first list has been processed. It is not enough that the list was popped.
+/// [`synced`](Self::synced) waits for that.
 ///
 /// # Examples
 ///
@@ -50,7 +50,8 @@ use crate::{FifoClosed, Queue};
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for a change. A separate lock, so that a caller that holds the queue's lock can drop a wait.
+    /// The wakers of callers that wait for a change of the queue. They have a separate lock, so that a caller that holds the queue's lock
+    /// can drop a wait.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that runs a `process` function and therefore holds the lock of `state`.
@@ -65,8 +66,8 @@ pub struct SharedFifoConfig {
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// The metrics of a [`SharedFifo`], as in client-go. The methods are called under the queue's lock, so the last reported value matches
-/// the queue. They must neither block nor use the queue.
+/// The metrics of a [`SharedFifo`], as in client-go. The methods are called under the queue's lock, so the last reported value matches the
+/// queue. The methods must not block, and must not use the queue.
 ///
 /// A panic of a method propagates from the call that changed the queue, after all waiters have been woken.
 pub trait FifoMetrics: Send + Sync {
@@ -77,25 +78,26 @@ pub trait FifoMetrics: Send + Sync {
     fn processed(&self, took: Duration);
 }
 
-/// Exclusive access to the queue in a [`SharedFifo`]. Dropping it wakes the callers that wait for a change of the queue.
+/// Exclusive access to the queue in a [`SharedFifo`]. Dropping the guard wakes the callers that wait for a change of the queue.
 ///
 /// # Panics
 ///
-/// The drop propagates the first panic of the metrics or of a waker, unless the thread is unwinding. All waiters are woken first.
+/// Dropping the guard propagates the first panic of the metrics or of a waker, unless the thread is already unwinding. All waiters are
+/// woken before that.
 pub struct Guard<'a, Q: Queue> {
-    // Dropped first, so that waiters are woken outside the lock.
+    // The lock of the queue. It is dropped first, so that waiters are woken outside the lock.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items, which are marked as processed when the guard is dropped.
+    /// The popped items. Dropping the guard marks them as processed.
     in_process: Option<InProcess>,
     after: After,
 }
 
-/// Items taken from a [`SharedFifo`]. Dropping it marks the items as processed.
+/// Items taken from a [`SharedFifo`]. Dropping this value marks the items as processed.
 ///
-/// `popped` can be moved out. Keep the rest of the value until the items are processed. Its drop takes the queue's lock, so a caller that
-/// holds a [`Guard`] must not drop it.
+/// You may move `popped` out of this value. Keep the value itself until the items are processed. Dropping the value takes the queue's lock,
+/// so do not drop it while you hold a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -125,7 +127,7 @@ struct Waiters {
     last: u64,
 }
 
-/// Actions after the lock is released: wakes all waiters and then resumes the first panic.
+/// The actions after the lock is released. They wake all waiters, and then resume the first panic.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -139,13 +141,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, regardless of its length. Use this for lookups, for `close`, and for changes that must not
-    /// wait for room.
+    /// Waits for exclusive access to the queue, whatever its length is. Use this method for lookups, for `close`, and for changes that must
+    /// not wait for room.
     ///
     /// # Panics
     ///
-    /// If the function that [`process`](Self::process) runs calls this, because it would deadlock. That function receives the queue as an
-    /// argument.
+    /// Panics if a function that [`process`](Self::process) runs calls this method, because it would deadlock. That function receives the
+    /// queue as an argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -164,7 +166,8 @@ impl<Q: Queue> SharedFifo<Q> {
         Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
-    /// Waits until the queue has room, and then for exclusive access: back-pressure for producers. A closed queue always has room.
+    /// Waits until the queue has room, and then for exclusive access. Producers use this method for back-pressure. A closed queue always
+    /// has room.
     ///
     /// The guard is not `Send`, so drop it before the next `.await`.
     ///
@@ -188,8 +191,8 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// If the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known objects, `replace` would
-    /// find an object in neither of them, and would miss its deletion.
+    /// Panics if the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known objects, `replace`
+    /// would not find the popped object, neither in the queue nor in the known objects. It would then miss the deletion of the object.
     ///
     /// # Cancel safety
     ///
@@ -240,7 +243,7 @@ impl<Q: Queue> SharedFifo<Q> {
         })
     }
 
-    /// Waits until the queue [has synced](Queue::has_synced). Returns false if the queue was closed and emptied before that.
+    /// Waits until the queue [has synced](Queue::has_synced). Returns `false` if the queue is closed and emptied before that.
     ///
     /// # Cancel safety
     ///
@@ -280,7 +283,7 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// Makes an attempt after each change of the queue. A failed attempt returns the guard.
+/// A future that tries something after each change of the queue. A failed attempt returns the guard.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -337,7 +340,7 @@ impl Waiters {
 }
 
 impl<Q: Queue> Guard<'_, Q> {
-    /// Returns `None` if no item is available yet.
+    /// Tries to pop. Returns `None` if no item is available yet.
     fn try_pop<P>(&mut self, pop: &mut impl FnMut(&mut Q) -> Option<P>) -> Option<Result<P, FifoClosed>> {
         if self.state.is_claimed {
             return None;

@@ -1,4 +1,4 @@
-//! The contracts of stores.
+//! The traits of stores.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -6,7 +6,8 @@ use crate::{BoxError, KeyError, StoreError, TransactionError};
 
 /// A store of objects by key.
 ///
-/// A store has one `Entry` per key: the object in a cache, or the queued changes in a [`DeltaFifo`](crate::DeltaFifo).
+/// A store has one `Entry` for each key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), it
+/// is the queued changes.
 pub trait Store<K, T> {
     /// The type of the entries.
     type Entry;
@@ -15,7 +16,7 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key, or another error if the store rejects it.
+    /// [`StoreError::Key`] if the object has no key. Another error if the store rejects the object.
     fn add(&mut self, object: T) -> Result<(), StoreError>;
 
     /// Stores or queues a changed object.
@@ -32,7 +33,7 @@ pub trait Store<K, T> {
     /// The same errors as [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Stores or queues a list that replaces all objects, as of `resource_version`.
+    /// Stores or queues a list that replaces all objects. `resource_version` is the version of the list.
     ///
     /// # Errors
     ///
@@ -46,13 +47,13 @@ pub trait Store<K, T> {
     /// The same errors as [`add`](Self::add).
     fn resync(&mut self) -> Result<(), StoreError>;
 
-    /// Applies writes in order. A failed write does not prevent the others.
+    /// Applies writes in order. If a write fails, the other writes are still applied.
     ///
-    /// A shared store can override this, so that readers see all writes at once.
+    /// A shared store can override this method, so that readers see all writes at once.
     ///
     /// # Errors
     ///
-    /// Lists the writes that were applied and the errors of the others.
+    /// Returns an error if a write failed. It lists the writes that were applied, and the errors of the other writes.
     fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -128,7 +129,8 @@ pub trait KeyGetter<K, T> {
 
 /// Read access to the objects that the consumer of a queue knows.
 ///
-/// A store behind a lock implements this trait, so that the consumer can update it while the queue reads it:
+/// A store behind a lock implements this trait. So the consumer can update the store, although the queue has access to
+/// it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -154,8 +156,8 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Takes the lock for each call. The consumer must not hold the lock while it calls the queue. It should update its objects and release
-/// the lock.
+/// Takes the lock for each call. The consumer must not hold the lock while it calls the queue. It should update its objects and release the
+/// lock before that.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()

@@ -1,4 +1,4 @@
-//! A store that passes on all its objects after each change.
+//! A store that passes all its objects to a function after each change.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
 
 /// A [`Store`] that passes the list of all its objects to a function after each change: client-go's `UndeltaStore`.
 ///
-/// It is for consumers that need the current objects rather than changes. Each change costs time proportional to the number of objects, so
+/// Use it for consumers that need the current objects and not the changes. Each change costs time proportional to the number of objects, so
 /// use it for few objects.
 ///
 /// # Examples
@@ -29,8 +29,8 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Calls `push` with all objects of `store`, in no particular order, after each successful change, and after each
-    /// [transaction](Store::transaction) with at least one successful write.
+    /// Creates a store. It calls `push` with all objects of `store`, in no particular order, after each successful
+    /// change. After a [transaction](Store::transaction), it does so if at least one write succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }

@@ -1,4 +1,4 @@
-//! Waiting in a task or in a thread.
+//! Waits in a task or in a thread.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A wait. Await it in a task of any runtime, or [block a thread](Self::wait).
+/// A wait for a result. Await it in a task of any runtime, or [block a thread](Self::wait).
 #[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F>(F);
 
@@ -16,7 +16,7 @@ impl<F: Future> Wait<F> {
         Self(future)
     }
 
-    /// Blocks the thread until the result is available. Do not call it on a runtime's thread.
+    /// Blocks the thread until the result is available. Do not call this method on a thread of an async runtime.
     pub fn wait(self) -> F::Output {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut future = pin!(self.0);

@@ -17,7 +17,7 @@ use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
-/// The configuration of an [`EventBroadcaster`]. The defaults are client-go's.
+/// The configuration of an [`EventBroadcaster`]. Its defaults are those of client-go.
 ///
 /// # Examples
 ///
@@ -33,18 +33,19 @@ use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// How many events each sink and watcher can queue. 1000 by default, and at least 1. Further events are dropped.
+    /// The number of events that each sink and watcher can queue, at least 1. The default is 1000. If a queue is full,
+    /// new events are dropped.
     pub queue: usize,
-    /// How often to try to write an event while the server is unreachable. 12 by default, and at least 1.
+    /// The number of attempts to write an event while the server is unreachable, at least 1. The default is 12.
     pub tries: u32,
-    /// The pause between attempts. 10 s by default.
+    /// The pause between attempts. The default is 10 s.
     pub retry_pause: Duration,
-    /// When to combine or rate-limit events of `v1`.
+    /// When events of `v1` are combined or rate-limited.
     pub correlator: CorrelatorConfig,
-    /// When to update and end series of `events.k8s.io`.
+    /// When series of `events.k8s.io` are updated and when they end.
     pub series: SeriesConfig,
-    /// The metrics provider. `None` disables metrics. It is used until the broadcaster and its last recorder are
-    /// dropped. The counts of several broadcasters, and of several sinks of one broadcaster, add up.
+    /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. The
+    /// counts of several broadcasters, and of several sinks of one broadcaster, add up.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -62,11 +63,11 @@ impl Default for BroadcasterConfig {
     }
 }
 
-/// Delivers events to sinks, watchers and the log: client-go's `EventBroadcaster`.
+/// Delivers events to sinks, watchers and the log, as client-go's `EventBroadcaster` does.
 ///
-/// Each sink writes to a server in its own task. Each sink and watcher has its own queue, so a slow one does not delay
-/// the others. Dropping the broadcaster stops all writes at once and loses queued events.
-/// [`shutdown`](EventBroadcaster::shutdown) writes them first.
+/// Each sink writes to a server in its own task. Each sink and watcher has its own queue, so a slow sink or watcher
+/// does not delay the others. Dropping the broadcaster stops all writes at once, and queued events are lost.
+/// [`shutdown`](EventBroadcaster::shutdown) writes queued events before it stops.
 ///
 /// # Examples
 ///
@@ -94,7 +95,7 @@ pub struct EventBroadcaster {
     _open: CloseOnDrop,
 }
 
-/// Ends the watchers when the broadcaster is dropped, even if recorders remain.
+/// Ends the watchers when the broadcaster is dropped, even if recorders still exist.
 #[derive(Debug)]
 struct CloseOnDrop(Arc<Hub>);
 
@@ -105,7 +106,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl EventBroadcaster {
-    /// Creates a broadcaster without any sink or watcher.
+    /// Creates a broadcaster without sinks and watchers.
     pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
@@ -118,9 +119,9 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Starts to write events of `v1` through `api`. Each sink counts repetitions, combines similar events and
-    /// rate-limits floods on its own. Events go to the namespaces of their objects, so `api` must cover these
-    /// namespaces.
+    /// Adds a sink that writes events of `v1` through `api`. Each sink counts repetitions, combines similar events and
+    /// limits the rate of events independently of other sinks. An event is written to the namespace of its object, so
+    /// `api` must cover the namespaces of all these objects.
     ///
     /// # Panics
     ///
@@ -130,16 +131,15 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to write events of `events.k8s.io/v1` through `api`. Repetitions become a series. The count of a series
-    /// is written with the second event, at the [refresh interval](SeriesConfig::refresh), when it
-    /// [ends](SeriesConfig::finish), and at shutdown.
+    /// Adds a sink that writes events of `events.k8s.io/v1` through `api`. Repetitions become a series. The count of a series is written
+    /// with the second event, at the [refresh interval](SeriesConfig::refresh), when it [ends](SeriesConfig::finish), and at shutdown.
     ///
-    /// If the first event shows that the server does not have this API, events of `v1` are written through `fallback`,
-    /// as by [`start_recording_to_sink`](Self::start_recording_to_sink).
+    /// If the server's response to the first event shows that the server does not have this API, the sink writes events of `v1` through
+    /// `fallback`, as [`start_recording_to_sink`](Self::start_recording_to_sink) does.
     ///
-    /// Unlike `v1`, the API requires a component that is a qualified name, such as `example.com/website-controller`. A
-    /// missing action is set to the reason, and a missing host to the name of this machine. A message is cut at 1024 bytes;
-    /// a reason, action or instance at 128 bytes.
+    /// Unlike `v1`, this API requires that the component is a qualified name, such as `example.com/website-controller`. The sink sets a
+    /// missing action to the reason, and a missing host to the name of this machine. It shortens a message to at most 1024 bytes, and a
+    /// reason, action or instance to at most 128 bytes.
     ///
     /// # Panics
     ///
@@ -157,14 +157,15 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to log each recorded event at level INFO, with the fields `object`, `field_path`, `kind`, `api_version`,
-    /// `type`, `reason`, `action` and `message`: client-go's `StartStructuredLogging`.
+    /// Starts to log each recorded event, as client-go's `StartStructuredLogging` does. The level is INFO, and the
+    /// fields are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher for events that are recorded from now on and pass `filter`. The filter runs in the thread that
-    /// records the event, so it should be fast. If it panics, the event is dropped for this watcher.
+    /// Returns a watcher. It receives the events that are recorded from now on and for which `filter` returns true. The
+    /// filter runs in the thread that records the event, so it should be fast. If the filter panics, this watcher does
+    /// not receive the event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
@@ -176,9 +177,9 @@ impl EventBroadcaster {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Stops accepting events, and writes queued events with one attempt each and the counts of series, for at most
-    /// `timeout`. Returns the counts of all events; unwritten events count as failed. Watchers receive their queued
-    /// events and then the end.
+    /// Writes the queued events and the counts of series, and stops. New events are not accepted. The broadcaster makes
+    /// one attempt for each event, and stops after `timeout` even if events are still queued. Returns the counts of all
+    /// events. Events that were not written count as failed. Watchers receive their queued events and then end.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Limits the number of events.
+//! Limits the number of events that are written.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,23 +15,24 @@ use crate::{Event, EventSource, ObjectReference};
 /// The prefix of the message of a combined event.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// When to combine and when to rate-limit events. The defaults are client-go's.
+/// The limits of a [`Correlator`]. The defaults are those of client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject from which they are combined into one event. 10 by
-    /// default.
+    /// The number of different messages about the same subject at which combining starts. This message and all later
+    /// ones are combined into one event. The default is 10.
     pub max_similar: usize,
-    /// Messages that are further apart than this are not combined. 10 minutes by default.
+    /// The maximum time between two messages that are combined. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// How many events of one flow may be written at once. 25 by default.
+    /// The number of events of one flow that may be written without a pause. The default is 25.
     pub spam_burst: u32,
-    /// How long until a flow may write one more event. 5 minutes by default.
+    /// The time after which a flow may write one more event. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// How many flows, groups of similar events and stored events to remember, each. 4096 by default, and at least 1.
+    /// The number of flows, of groups of similar events and of stored events that the correlator remembers. The limit
+    /// applies to each of the three separately. It is at least 1. The default is 4096.
     pub cache_size: usize,
-    /// Returns the key of an event's flow, for the spam filter. By default, the key consists of the source, the object
-    /// and the type, so events with different reasons share one limit. If this function panics, its event is lost and
-    /// counts as failed.
+    /// Returns the key of an event's flow. The spam filter limits the events of each flow. By default, the key consists
+    /// of the source, the object and the type, so events with different reasons have one limit. If this function
+    /// panics, the event is lost and counts as failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -60,9 +61,9 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Limits the number of events: it counts repetitions, combines similar events, and rate-limits floods.
+/// Limits the number of events that are written. It counts repetitions, combines similar events, and limits the rate of events.
 ///
-/// It takes each event with the current time and returns what to write. It does no I/O and reads no clock.
+/// It takes an event and the current time, and returns what the caller must write. It does no I/O and reads no clock.
 ///
 /// # Examples
 ///
@@ -89,7 +90,7 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// Different messages about the same subject.
+/// The different messages about one subject.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
@@ -106,18 +107,18 @@ struct Known {
     resource_version: String,
 }
 
-/// What to do with an event.
+/// What the caller must do with an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Create it.
     Create(Correlated),
-    /// Patch the stored event with this merge patch. If it no longer exists, create it.
+    /// Patch the stored event with this merge patch. If the stored event no longer exists, create the event.
     Patch(Correlated, ObjectKey, Value),
-    /// Write nothing, because its flow is above the limit.
+    /// Write nothing, because the flow of the event has reached its limit.
     Skip,
 }
 
-/// An event to store.
+/// An event that the caller must store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Correlated {
     /// The event.
@@ -134,7 +135,7 @@ impl Correlator {
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Records an event, and returns what to do with it.
+    /// Records an event, and returns what the caller must do with it.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);
@@ -168,7 +169,7 @@ impl Correlator {
         }
     }
 
-    /// Records that an event was stored. Repetitions are counted on the stored event.
+    /// Records that the server has stored an event. Repetitions are counted on this event from now on.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -176,7 +177,7 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event, or a combined event if there are many similar ones, and the key for counting.
+    /// Returns the event and its key for counting. If there are many similar events, returns a combined event and true.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -190,7 +191,7 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep only as many messages as are needed to keep combining.
+        // Keep only as many messages as are needed for combining.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)

@@ -7,7 +7,7 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An `Event` of `v1`: a note about an object, for people. A server deletes it after an hour by default.
+/// An `Event` of `v1`: a note for people about an object. A server deletes it after an hour by default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -17,34 +17,35 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event is about. It is in the event's namespace or cluster-scoped.
+    /// The object that the event is about. The object is in the event's namespace or is cluster-scoped.
     #[serde(default)]
     pub involved_object: ObjectReference,
-    /// Why, as one word in upper camel case.
+    /// The reason of the event, as one word in upper camel case.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What happened, as a sentence.
+    /// A description of what happened, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The component that recorded it.
+    /// The component that recorded the event.
     #[serde(default)]
     pub source: EventSource,
-    /// When it first happened.
+    /// The time of the first occurrence.
     #[serde(default)]
     pub first_timestamp: Option<Time>,
-    /// When it last happened.
+    /// The time of the last occurrence.
     #[serde(default)]
     pub last_timestamp: Option<Time>,
-    /// How often it happened.
+    /// The number of occurrences.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub count: i32,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// When it first happened. Recorders of `events.k8s.io` set it.
+    /// The time of the first occurrence. Recorders of `events.k8s.io` set this field.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The controller that recorded it, such as `example.com/website-controller`. Recorders of `events.k8s.io` set it.
+    /// The controller that recorded the event, such as `example.com/website-controller`. Recorders of `events.k8s.io`
+    /// set this field.
     #[serde(default)]
     pub reporting_component: String,
     /// The instance of that controller.
@@ -56,10 +57,10 @@ pub struct Event {
     /// A second object that is related to the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The repetitions. Recorders of `events.k8s.io` set it.
+    /// The repetitions. Recorders of `events.k8s.io` set this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// Fields that this struct does not have.
+    /// The fields of the object that this struct does not have.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -88,10 +89,10 @@ impl fmt::Display for Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSeries {
-    /// How often it had happened at the last update, at least 2.
+    /// The number of occurrences at the last update, at least 2.
     #[serde(default)]
     pub count: i32,
-    /// When it had last happened at the last update.
+    /// The time of the last occurrence before the last update.
     #[serde(default)]
     pub last_observed_time: Option<MicroTime>,
 }
@@ -122,19 +123,20 @@ pub struct ObjectReference {
     /// The kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The namespace. Empty for a cluster-scoped object.
+    /// The namespace. It is empty for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The UID. `kubectl describe` shows only events that have it.
+    /// The UID. `kubectl describe` shows only events with the UID of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The resourceVersion of the object when the event was recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The part of the object, such as `spec.containers{web}`. Empty for the whole object.
+    /// The part of the object that the event is about, such as `spec.containers{web}`. It is empty for the whole
+    /// object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -157,10 +159,10 @@ impl<T: Resource> From<&T> for ObjectReference {
 /// The source of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct EventSource {
-    /// The program, such as `website-controller`.
+    /// The name of the program, such as `website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// The node on which the program runs, if it is relevant.
+    /// The node on which the program runs, if this is relevant.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }

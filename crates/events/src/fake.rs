@@ -7,10 +7,10 @@ use crate::metrics::Counters;
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventRecorder, EventSource};
 
-/// Keeps recorded events for tests: client-go's `FakeRecorder`. It writes nothing and needs no runtime.
+/// Keeps recorded events for tests, as client-go's `FakeRecorder` does. It writes nothing and needs no runtime.
 ///
-/// The [`Event`]s are formatted as in client-go's fake, so that tests can compare strings. Unlike there, recording into
-/// a full buffer does not block: the event is lost and [counted](Self::dropped).
+/// The [`Event`]s have the same format as in client-go, so that tests can compare strings. Unlike in client-go, recording never blocks. If
+/// the buffer is full, the event is lost and [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake that keeps up to `buffer` events, at least 1, until they are taken.
+    /// Creates a fake recorder. It keeps up to `buffer` events until a test takes them. `buffer` is at least 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));
@@ -56,7 +56,7 @@ impl FakeRecorder {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }
 
-    /// Returns how many events did not fit.
+    /// Returns the number of events that were lost because the buffer was full.
     pub fn dropped(&self) -> u64 {
         self.events.dropped()
     }

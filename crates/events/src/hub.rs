@@ -18,8 +18,8 @@ pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// `None` after the broadcaster is dropped. The list is replaced as a whole, so that no listener is called under
-    /// the lock.
+    /// The listeners. `None` after the broadcaster is dropped. A change replaces the whole list, so that no listener is
+    /// called under the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 

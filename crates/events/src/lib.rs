@@ -1,4 +1,4 @@
-//! Records Kubernetes Events: recorder, correlator, broadcaster.
+//! Records Kubernetes Events, and writes them to a server.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,13 +23,14 @@
 //!
 //! # Main types
 //!
-//! - [`EventRecorder`] records events anywhere in a program and never blocks.
-//! - [`EventBroadcaster`] delivers them to sinks, which write to servers, to each [`EventWatcher`], and to the log. Its
-//!   shutdown returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics provider.
-//! - [`Event`] is the event of `v1`, about the object of an [`ObjectReference`]. [`Correlator`] decides without I/O
+//! - An [`EventRecorder`] records events anywhere in a program. It never blocks.
+//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes to a
+//!   server. The shutdown of a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
+//!   provider.
+//! - An [`Event`] is the event of `v1`. An [`ObjectReference`] names its object. A [`Correlator`] decides without I/O
 //!   whether to create the event, to count it as a repetition, to combine it with similar events, or to drop it.
-//! - [`SeriesEvent`] is the event of `events.k8s.io/v1`, whose repetitions form an [`EventSeries`].
-//! - [`FakeRecorder`] keeps events for tests.
+//! - A [`SeriesEvent`] is the event of `events.k8s.io/v1`. Its repetitions form an [`EventSeries`].
+//! - A [`FakeRecorder`] keeps events for tests.
 
 mod broadcaster;
 mod correlator;

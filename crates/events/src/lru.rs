@@ -14,12 +14,12 @@ pub(crate) struct Lru<K, V> {
 }
 
 impl<K: Clone + Hash + Eq, V> Lru<K, V> {
-    /// Creates a map for at least one entry.
+    /// Creates a map for `capacity` entries, at least one.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// Returns the value of `key`. Inserts it if it is missing.
+    /// Returns the value of `key`. If the key is missing, inserts a new value.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -30,7 +30,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         value
     }
 
-    /// Evicts an entry if inserting `key` needs the room, and returns its value.
+    /// Evicts an entry if the map is full and does not have `key`. Returns the value of the evicted entry.
     pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
         if self.entries.contains_key(key) || self.entries.len() < self.capacity {
             return None;

@@ -8,22 +8,22 @@ use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// Recorded events, once for each sink. This is the sum of the other fields, except `combined`, plus the queued
-    /// events.
+    /// The number of recorded events. Each event is counted once for each sink. This is the sum of the other fields
+    /// except `combined`, plus the number of queued events.
     pub recorded: u64,
-    /// Events that were created on the server.
+    /// The number of events that were created on the server.
     pub created: u64,
-    /// Events that were counted on a stored event.
+    /// The number of repetitions that were added to the count of a stored event.
     pub patched: u64,
-    /// Events in `created` and `patched` that combine several different messages.
+    /// The number of events in `created` and `patched` that combine several different messages.
     pub combined: u64,
-    /// Events that were counted on a series in memory. The series is written periodically.
+    /// The number of repetitions that were added to a series in memory. The series is written periodically.
     pub counted: u64,
-    /// Events that were dropped by the spam filter, because there were too many about their object.
+    /// The number of events that the spam filter dropped, because there were too many events about the object.
     pub spam: u64,
-    /// Events that were lost because the queue was full or closed.
+    /// The number of events that were lost because the queue was full or closed.
     pub dropped: u64,
-    /// Events that were lost because the server rejected them or was unreachable.
+    /// The number of events that were lost because the server rejected them or was unreachable.
     pub failed: u64,
 }
 
@@ -46,7 +46,7 @@ static COMBINED: Metric = Metric {
     labels: &[],
 };
 
-/// The counters behind [`EventCounts`].
+/// The counters for [`EventCounts`].
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) recorded: ReportedCounter,
@@ -59,7 +59,7 @@ pub(crate) struct Counters {
     pub(crate) failed: ReportedCounter,
 }
 
-/// A counter that is also reported to the metrics provider.
+/// A counter. Its value is also reported to the metrics provider.
 #[derive(Debug)]
 pub(crate) struct ReportedCounter {
     count: AtomicU64,

@@ -11,8 +11,8 @@ use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events for one component. Clones are cheap.
 ///
-/// Recording never blocks and never fails. If events arrive faster than they can be written, the newest ones are
-/// dropped and counted. Events are meant for people; no program may depend on them.
+/// Recording never blocks and never fails. If events are recorded faster than they can be written, the newest events
+/// are dropped and counted. Events are messages to people. Programs must not depend on them.
 ///
 /// # Examples
 ///
@@ -35,10 +35,10 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records an event about an object: a `&T` of any resource, or an [`ObjectReference`].
+    /// Records an event about an object. `about` is a `&T` of any resource, or an [`ObjectReference`].
     ///
-    /// `reason` is one word in upper camel case, the same for all events of one kind. `message` is a sentence for
-    /// people.
+    /// `reason` is one word in upper camel case, and is the same for all events of one kind. `message` is a sentence
+    /// for people.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,
@@ -57,8 +57,8 @@ impl EventRecorder {
 
     /// Records an event with more fields: an action, a related object, annotations or labels.
     ///
-    /// Missing fields are filled in: source, time, namespace, name, and the type, which is `Normal` by default. An
-    /// event of an unknown type is dropped, because servers reject it.
+    /// The recorder fills in the source, the time, the namespace and the name if they are missing. A missing type
+    /// becomes `Normal`. The recorder drops events of an unknown type, because servers reject them.
     ///
     /// # Examples
     ///
@@ -106,7 +106,7 @@ impl EventRecorder {
         event
     }
 
-    /// Returns the object's name with a number that is unique for this recorder.
+    /// Returns a name for an event: the name of its object and a number. The number is unique for this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
@@ -118,7 +118,7 @@ impl EventRecorder {
     }
 }
 
-/// Whether a server accepts the name as a part of an event's name.
+/// Returns whether a server accepts the name as a part of an event's name.
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

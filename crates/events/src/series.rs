@@ -7,17 +7,17 @@ use pintle_meta::MicroTime;
 use crate::lru::Lru;
 use crate::{EventSeries, ObjectReference, SeriesEvent};
 
-/// When to update series of `events.k8s.io` on the server, and how long to remember events. The defaults are
-/// client-go's.
+/// The limits of the series of `events.k8s.io`. The defaults are those of client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// How often to write an ongoing series. This updates its count, and keeps the server from deleting it. 30 minutes
-    /// by default.
+    /// The time between writes of an ongoing series. Each write updates the count, and prevents the server from
+    /// deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// How long after the last repetition a series ends, and a single event is forgotten. 6 minutes by default.
+    /// The time after the last repetition at which a series ends. A single event is forgotten after the same time. The
+    /// default is 6 minutes.
     pub finish: Duration,
-    /// How many events to remember. 4096 by default, and at least 1. If there are more, the event without a repetition
-    /// for the longest time is evicted, and its count is written.
+    /// The maximum number of remembered events, at least 1. The default is 4096. If there are more, the event whose
+    /// last repetition is the oldest is evicted, and its count is written.
     pub cache_size: usize,
 }
 
@@ -27,15 +27,15 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The recent events and their repetitions. It does no I/O and reads no clock.
+/// The recent events and their repetitions. This type does no I/O and reads no clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// The identity of an event: all fields except the note, the times, and the object's resourceVersion, which changes
-/// with each update.
+/// The identity of an event. It consists of all fields except the note, the times, and the object's resourceVersion,
+/// which changes with each update.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -47,9 +47,9 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// When the server was last updated, or when the first write was due.
+    /// The time of the last write to the server, or the time at which the first write was due.
     written: Instant,
-    /// Whether there are repetitions that the server does not have.
+    /// Whether the server does not know the newest repetitions.
     is_unwritten: bool,
 }
 
@@ -59,12 +59,12 @@ impl Entry {
     }
 }
 
-/// What to write after an event.
+/// The events that the caller must write after an event was recorded.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// A new event, or the second event, which starts a series.
+    /// A new event, or the second event of its kind. The second event starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// An evicted series, to be written a last time.
+    /// A series that was evicted. It is written one last time.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -74,7 +74,7 @@ impl Series {
         Self { config, entries }
     }
 
-    /// Returns how often to check for [due](Self::due) series.
+    /// Returns the time between checks for [due](Self::due) series.
     pub(crate) fn period(&self) -> Duration {
         self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
     }
@@ -93,13 +93,14 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series to write now: ongoing ones after the refresh interval, and ended ones.
+    /// Returns the series that the caller must write now: ongoing series after the refresh interval, and series that
+    /// have ended.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// Returns all series whose count the server does not have.
+    /// Returns all series with repetitions that the server does not know.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
         self.unwritten_where(|_| true)
     }
@@ -109,14 +110,14 @@ impl Series {
         unwritten.map(|entry| entry.event.clone()).collect()
     }
 
-    /// Records that the server has a series or has rejected it.
+    /// Records that the server has stored or rejected a series.
     pub(crate) fn mark_written(&mut self, event: &SeriesEvent, now: Instant) {
         if let Some(entry) = self.entries.find(&key_of(event)) {
             (entry.written, entry.is_unwritten) = (now, false);
         }
     }
 
-    /// Forgets ended series, except those with unwritten repetitions.
+    /// Forgets series that have ended. Keeps series with repetitions that the server does not know.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -124,7 +125,7 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. Returns the event if this is the second one, which starts a series.
+    /// Counts a repetition. If this is the second event, it starts a series, and the function returns the event.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::{Event, EventSeries, ObjectReference};
 
-/// An `Event` of `events.k8s.io/v1`, whose repetitions form a series. A server with both groups stores one object and
-/// serves it as this type and as [`Event`] of `v1`.
+/// An `Event` of `events.k8s.io/v1`. Its repetitions form a series. A server with both API groups stores one object for
+/// each event, and serves it as both this type and [`Event`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -19,7 +19,7 @@ pub struct SeriesEvent {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// When it first happened.
+    /// The time of the first occurrence.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The repetitions. `None` for a single event.
@@ -34,7 +34,7 @@ pub struct SeriesEvent {
     /// The action that was taken or that failed, as one word of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// Why, as one word in upper camel case of at most 128 bytes.
+    /// The reason of the event, as one word in upper camel case. It has at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The object that the event is about.
@@ -43,13 +43,13 @@ pub struct SeriesEvent {
     /// A second object that is related to the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// What happened, as a sentence of at most 1024 bytes.
+    /// A description of what happened, as a sentence of at most 1024 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// Fields that this struct does not have, such as the deprecated fields of `v1`.
+    /// The fields of the object that this struct does not have, such as the deprecated fields of `v1`.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -57,8 +57,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to the form that a server accepts. The API requires an action and an instance, and
-    /// limits the length of all strings.
+    /// Converts a recorded event so that a server accepts it. The API requires an action and an instance, and limits
+    /// the length of all strings.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
@@ -82,7 +82,7 @@ impl SeriesEvent {
     }
 }
 
-/// Cuts a string to at most `longest` bytes. A string that is cut ends with `mark`.
+/// Shortens a string to at most `longest` bytes. A shortened string ends with `mark`.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));

@@ -1,4 +1,4 @@
-//! Sinks, which write events to a server.
+//! Sinks. They write events to a server.
 
 mod core;
 mod series;
@@ -21,18 +21,18 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// After this is cancelled, each event gets one last attempt.
+    /// Cancelled at shutdown. Each event then gets one last attempt.
     pub(crate) stop: CancellationToken,
 }
 
 impl Retry {
-    /// Returns whether to retry after the nth attempt failed. Waits for the pause first.
+    /// Waits for the pause after the nth attempt failed. Returns whether to retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;
         }
         tracing::debug!(%error, nth, "cannot write an event yet");
-        // The first pause is random, so that not all clients that lost the server return at the same time.
+        // The first pause is random, so that clients that lost the same server do not all retry at the same time.
         let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(self.pause) } else { self.pause };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -42,7 +42,7 @@ impl Retry {
     }
 }
 
-/// Runs a write. If the API panics, which is the user's code, it is unknown whether the event was written.
+/// Runs a write through the API, which is user code. If the API panics, it is unknown whether the event was written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -52,18 +52,18 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// The server would reject a rejected event again.
+/// Returns whether a retry can succeed. If the server rejected the event, it would reject the event again.
 fn is_retryable(error: &ApiError) -> bool {
     !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }
 
-/// Whether "already exists" can come from an earlier attempt whose response was lost.
+/// Returns whether the error "already exists" can come from an earlier attempt whose response was lost.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // An event that exists already, or whose namespace is being deleted, is no loss.
+    // An event is not lost if it already exists, or if its namespace is being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

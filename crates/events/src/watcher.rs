@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 
 use crate::{Event, hub};
 
-/// Receives events in the order in which they are recorded, before they are counted or combined. Dropping it ends the
-/// watch.
+/// Receives each event when it is recorded, before it is counted or combined. The order is that of recording. Dropping
+/// the watcher ends the watch.
 ///
-/// If its queue is full, new events are dropped for this watcher only, and counted.
+/// If the queue of a watcher is full, new events are dropped and counted. Other watchers still receive them.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ impl EventWatcher {
         self.events.try_recv().ok()
     }
 
-    /// Returns how many events this watcher has lost because it was too slow.
+    /// Returns the number of events that were dropped because the queue of this watcher was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -74,12 +74,12 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Queues the event if it passes the filter. Returns false if the watcher is gone.
+    /// Queues the event if it passes the filter. Returns false if the watcher was dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;
         }
-        // The filter is the watcher's code. Its panic must not reach the caller that records the event.
+        // The filter is user code. If it panics, the panic must not reach the code that records the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

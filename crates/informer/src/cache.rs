@@ -43,8 +43,8 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 ///
 /// Objects and indices change together. A [`transaction`](Self::transaction) or a [replacement](Self::replace) is one
 /// step, and each read sees one state. For several reads of one state, take a [`Snapshot`]. A reader waits for a writer
-/// only while the requested object is changed. Objects are shared and must not be changed: an update stores another
-/// object.
+/// only while the writer changes the requested object. Stored objects are shared and must not be changed. To change an
+/// object, store a new one.
 ///
 /// The cache of a [`SharedInformer`](crate::SharedInformer) is written only by the informer and read through a
 /// [`Lister`](crate::Lister).
@@ -71,21 +71,21 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// ```
 pub struct Cache<T> {
     store: Arc<store::Store<CatchDrop<T>>>,
-    /// Only changed by the holder of the writer lock of the store.
+    /// Only the holder of the store's writer lock changes the list of indices.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     memory: Arc<Memory<T>>,
-    /// The number of times that the history of the server went back.
+    /// How often the server's revisions went back.
     went_back: AtomicU64,
     /// The progress of each source of the cache.
     parts: Mutex<Parts>,
-    /// Whether `undecodable` has entries. Only the writer changes it. It usually saves the writer a lock.
+    /// Whether `undecodable` has entries. Only the writer changes this flag. It spares most writes a lock.
     has_undecodable: AtomicBool,
-    /// The commit up to which `undecodable` and `memory` are complete.
+    /// The last commit that `undecodable` and `memory` include.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
-    /// Objects are refused if an index function fails on them.
+    /// Whether an object is refused if an index function fails on it.
     is_strict: bool,
 }
 
@@ -97,8 +97,8 @@ impl<T: Object> Cache<T> {
 
     /// Creates the cache of an informer.
     pub(crate) fn of(parts: Parts) -> Self {
-        // More shards make contention between readers rarer, but a read of an index visits all of them. loom needs the
-        // same locks in each run, and the shard of a key is random.
+        // With more shards, readers wait for each other less often. But a read of an index visits all shards. loom
+        // needs the same locks in each run, and keys are assigned to shards at random, so it gets one shard.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -116,15 +116,15 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Stores an object, and returns the one that it replaces. Add and Update in client-go's `Store`.
+    /// Stores an object, and returns the previous object with its key: client-go's `Store.Add` and `Store.Update`.
     ///
     /// The cache takes over the object's resourceVersion, unless it is empty or older.
     ///
     /// # Errors
     ///
     /// [`IndexFailed`] if an index function fails or panics on the object. The object is not stored, and is listed in
-    /// [`undecodable`](Self::undecodable). The previous object stays as the last good state, unless its uid differs, in
-    /// which case it is deleted.
+    /// [`undecodable`](Self::undecodable). The previous object stays as the last good state, unless it has another uid.
+    /// Then the previous object is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = CatchDrop::from(object);
         let (key, version) = (object.key(), object.resource_version());
@@ -155,7 +155,7 @@ impl<T: Object> Cache<T> {
 
     /// Deletes the object with this key. Does nothing if there is none.
     ///
-    /// `resource_version` is the revision of the deletion. Leave it empty if it is unknown.
+    /// `resource_version` is the revision of the deletion. Pass an empty string if it is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
         let earlier = self.earlier();
@@ -167,14 +167,15 @@ impl<T: Object> Cache<T> {
         before.map(CatchDrop::into_arc)
     }
 
-    /// Stores (`Some`) and deletes (`None`) several objects in one step, and returns the previous object for each:
-    /// client-go's `Transaction`. Keys must be distinct.
+    /// Stores (`Some`) and deletes (`None`) several objects in one step, as client-go's `Transaction`. Returns the
+    /// previous object of each key. Keys must be distinct.
     ///
     /// `resource_version` becomes the revision of the cache, unless it is empty or older.
     ///
     /// # Errors
     ///
-    /// [`IndexFailed`] for a single object, as for [`upsert`](Self::upsert). The other changes are applied.
+    /// [`IndexFailed`] for each object on which an index function fails, as for [`upsert`](Self::upsert). The other
+    /// changes are applied.
     pub fn transaction(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
@@ -190,7 +191,8 @@ impl<T: Object> Cache<T> {
     /// (`Arc::ptr_eq`) costs almost nothing.
     ///
     /// If several objects have one key, the last one is stored. The revision of the cache becomes `resource_version`,
-    /// unless that is empty. It may be older than the previous one, if the history of the server went back.
+    /// unless that is empty. The new revision may be older than the previous one, for example after the server was
+    /// restored from a backup.
     ///
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
@@ -201,7 +203,7 @@ impl<T: Object> Cache<T> {
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
-    /// Sets the revision of the cache to `resource_version`, without any change.
+    /// Sets the revision of the cache to `resource_version`. The objects stay the same.
     pub fn bookmark(&self, resource_version: &str) {
         self.store.writer().set_version(|current| version::advance(current, resource_version));
         self.moved.announce();
@@ -267,20 +269,20 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// Returns the objects that could not be stored in their newest state, in the order of their keys. They cannot be
-    /// decoded, or an index function failed on them. The result belongs to the revision of the cache. If a commit has
-    /// just become visible, the call waits until its entries are complete.
+    /// Returns an entry for each object whose newest state is not stored, in the order of the keys. The object cannot
+    /// be decoded, or an index function failed on it. The entries include all commits that are visible. The call may
+    /// wait until the entries of the last commit are complete.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         self.lock_undecodable().values().cloned().collect()
     }
 
-    /// Returns the number of such objects.
+    /// Returns the number of entries in [`undecodable`](Self::undecodable).
     pub(crate) fn undecodable_len(&self) -> usize {
         self.lock_undecodable().len()
     }
 
-    /// Returns a snapshot of the cache. It does not change, and its cost does not depend on the number of objects.
+    /// Returns a snapshot of the cache. The snapshot never changes. Its cost does not depend on the number of objects.
     pub fn snapshot(&self) -> Snapshot<T> {
         let (pin, resource_version) = self.store.pin(str::to_owned);
         Snapshot::new(pin, self.indices(), resource_version)
@@ -300,8 +302,8 @@ impl<T: Object> Cache<T> {
     /// # Errors
     ///
     /// - [`NotReached::NotComparable`] if `resource_version`, or the revision of the cache, is not a number.
-    /// - [`NotReached::WentBack`] if the history of the server goes back during the wait, for example after a restore
-    ///   from a backup.
+    /// - [`NotReached::WentBack`] if the server's revisions go back during the wait, for example after a restore from a
+    ///   backup.
     /// - [`NotReached::Stopped`] if the informer of the cache has stopped.
     ///
     /// # Cancel safety
@@ -329,7 +331,7 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Both before the snapshot, so that no later change is missed.
+            // Read both before the snapshot, so that the wait misses no change after the snapshot.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -352,29 +354,30 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Remembers the last changes, with the previous objects, as long as the returned guard exists.
+    /// Starts to record changes, with the previous objects, for [`changes_since`](Self::changes_since). The cache keeps
+    /// the last `changes` of them as long as the returned guard exists.
     ///
     /// If there are several guards, the largest number of `changes` applies, so no reader shortens the history of
     /// another one.
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
-        // Wait for a write in progress, which may or may not be part of the history.
+        // Wait until a write in progress has ended. Otherwise the history could contain only some of its changes.
         let _writer = self.store.writer();
         HistoryGuard::new(self.memory.clone(), changes, &self.resource_version())
     }
 
     /// Returns the changes since a revision, deletions included, in order. Returns `None` if the revision is not a
-    /// number, is older than the [remembered](Self::remember) history, or was not reached yet. The latter includes
-    /// revisions from before the history of the server went back. To compare two moments for which you hold snapshots,
-    /// use [`Snapshot::diff`].
+    /// number, is older than the [remembered](Self::remember) history, or is newer than the cache. If the server was
+    /// restored from a backup, revisions from before the restore are newer than the cache. To compare two moments for
+    /// which you hold snapshots, use [`Snapshot::diff`].
     ///
     /// It may wait as [`undecodable`](Self::undecodable) does.
     ///
-    /// Changes that came without a new revision are part of the changes since the previous revision, because the caller
-    /// may or may not have seen them.
+    /// If a change did not advance the revision of the cache, the result for that revision includes the change. The
+    /// caller may or may not have seen it.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
-        // Read the revision under the lock of the history: if the revision goes back, the store changes before the history.
+        // Read the revision under the lock of the history. When the revision goes back, the store changes before the history.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
     }
@@ -452,7 +455,7 @@ impl<T: Object> Cache<T> {
                     }
                     Err(object) => {
                         let Refused { entry, was_replaced, .. } = *object;
-                        // The previous object stays, so that it does not look deleted.
+                        // Keep the previous object, so that subscribers do not receive a deletion.
                         let known = if was_replaced { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
@@ -493,13 +496,13 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// The history of the server went back, so awaited revisions may never arrive.
+    /// Notifies waiting tasks that the server's revisions went back, so the awaited revisions may never arrive.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();
     }
 
-    /// Returns the newest known resourceVersion of a key, including objects that could not be decoded.
+    /// Returns the newest known resourceVersion of the object with this key, even if that state could not be decoded.
     pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
         if self.has_undecodable.load(atomic::Ordering::Relaxed)
             && let Some(entry) = self.lock_undecodable().get(key)
@@ -509,26 +512,26 @@ impl<T: Object> Cache<T> {
         self.store.get(key).map(|known| known.resource_version().to_owned())
     }
 
-    /// Ends all waits: nothing more will be written. Drops the index functions, which may hold references to this
-    /// cache.
+    /// Ends all waits, because the cache no longer changes. Drops the index functions, which may hold references to
+    /// this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
     }
 
-    /// Whether the cached object with this key was replaced by another object, which is the entry.
+    /// Whether the undecodable `entry` is another object than the cached object with this key.
     pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
         was_replaced(self.store.get(key).as_ref().map(|known| &***known), entry)
     }
 
-    /// Whether the cache is complete for the current namespaces and selectors.
+    /// Whether the cache has listed all requested namespaces with the requested selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }
 
-    /// Returns the revision up to which a namespace is complete, if its source may be ahead of others. `None` means the
-    /// [revision of the cache](Self::resource_version).
+    /// Returns the revision up to which the cache contains all changes of a namespace. Its source may be ahead of other
+    /// sources. `None` means the [revision of the cache](Self::resource_version).
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }
@@ -548,7 +551,7 @@ impl<T: Object> Cache<T> {
         &self.store
     }
 
-    /// Removes entries of fixed or deleted objects, and adds new ones.
+    /// Removes the undecodable entries of the keys in `mended`, and adds new entries.
     fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,
@@ -564,12 +567,13 @@ impl<T: Object> Cache<T> {
         self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
     }
 
-    /// Returns the revision before a commit, if changes are remembered.
+    /// Returns the revision before a commit, if the history is enabled.
     fn earlier(&self) -> Option<String> {
         self.memory.is_on().then(|| self.resource_version())
     }
 
-    /// Remembers the changes of a commit. Returns forgotten changes, which must be dropped without locks.
+    /// Adds the changes of a commit to the history. Returns the changes that the history forgets, which must be dropped
+    /// without locks.
     fn record<S: Iterator<Item = Step<T>>>(
         &self,
         earlier: Option<String>,
@@ -582,7 +586,7 @@ impl<T: Object> Cache<T> {
         self.memory.lock().note(steps(), &earlier, &resource_version)
     }
 
-    /// Forgets all changes up to the current revision.
+    /// Forgets all changes up to the current revision. Returns them, and they must be dropped without locks.
     pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);

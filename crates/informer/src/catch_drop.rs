@@ -1,4 +1,4 @@
-//! Users' objects whose `Drop` may panic.
+//! Shared references to users' objects whose `Drop` may panic.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::panic::catch;
 use crate::store::Value;
 
-/// A reference to a user's object. If it is the last one, it drops the object and catches a panic of the object's
+/// A shared reference to a user's object. The last reference drops the object and catches a panic of the object's
 /// `Drop`.
 pub(crate) struct CatchDrop<T> {
     /// `None` after `into_arc`.
@@ -19,7 +19,7 @@ impl<T> CatchDrop<T> {
     }
 }
 
-/// The reason why `object` is `Some`: only methods that consume `self` take it.
+/// `object` is `Some` until a method that consumes `self` takes it.
 const THERE: &str = "the object is present until it is taken";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {

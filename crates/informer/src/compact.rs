@@ -23,9 +23,9 @@ use record::Record;
 /// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). For
 /// k8s-openapi's pods, it takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
 ///
-/// Key, uid, resourceVersion and generation are available without decoding. So are labels, owners and finalizers, so
-/// selectors decode no object. After their first read they stay in memory, once for all objects with equal ones.
-/// Annotations are decoded on their first read, and then stay in memory with their object.
+/// Key, uid, resourceVersion and generation are available without decoding. So are labels, owners and finalizers, so selectors decode no
+/// object. After their first read they stay in memory. Objects with equal labels, owners and finalizers share one copy. Annotations are
+/// decoded on their first read, and then stay in memory with their object.
 ///
 /// Any object with the usual metadata is accepted. So an object that is not a valid `T` is stored in the cache and is
 /// not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of it returns an error.
@@ -35,11 +35,11 @@ use record::Record;
 /// Objects of one type `T` share a dictionary and recently decoded objects. Both exist as long as there is any object
 /// of the type, in all informers of the process:
 ///
-/// - The dictionary is built from the objects as they arrive. An object that it does not help to compress is added to
-///   it, up to 32 KiB in total and 8 KiB for each object. **So the content of the first Secrets, for example, stays in
-///   memory after their deletion.** If several kinds share one type, as with
-///   [`DynamicObject`](pintle_meta::DynamicObject), it fits the first kinds best.
-/// - Up to 17 decoded objects are kept for later reads, none longer than the `Compact` that it was decoded from.
+/// - The dictionary is built from the objects as they arrive. If the dictionary does not help to compress an object, the object is added to
+///   it. The dictionary takes up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets, for example, stays in
+///   memory after their deletion.** If several kinds share one type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary
+///   fits the first kinds best.
+/// - Up to 17 decoded objects are kept for later reads, each at most as long as its `Compact` exists.
 /// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share them.
 ///
 /// # Examples
@@ -94,9 +94,9 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Returns the object. It is decoded, unless it was decoded recently.
+    /// Decodes and returns the object. If it was decoded recently, returns that object.
     ///
-    /// This takes the time to decode a `T` plus some microseconds. It waits for no other thread.
+    /// Decoding takes the time to deserialize a `T` plus some microseconds. The call waits for no other thread.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl<T: Resource> Resource for Compact<T> {
     }
 }
 
-/// Reads JSON with serde_json. `T` is not decoded.
+/// Accepts any object with the usual metadata. The JSON is not decoded as a `T`.
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
@@ -149,7 +149,7 @@ impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     }
 }
 
-/// Writes the JSON that was read, with serde_json.
+/// Writes the original JSON.
 impl<T> Serialize for Compact<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let json = self.record.json().ok_or_else(|| S::Error::custom("its compressed form is damaged"))?;

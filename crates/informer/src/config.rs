@@ -1,4 +1,4 @@
-//! How an informer is configured.
+//! The configuration of an informer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 
 /// Configures a [`SharedInformer`](crate::SharedInformer).
 ///
-/// The defaults are client-go's, except that `managedFields` are [left out](Projection), and except for the differences
-/// that [`ReflectorConfig`] lists.
+/// The defaults are client-go's, with two exceptions: `managedFields` are [left out](Projection), and [`ReflectorConfig`] lists more
+/// differences.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The name in logs, errors and metrics. If empty, the name of the type is used.
+    /// The name of the informer in logs, errors and metrics. If it is empty, the name of the object type is used.
     pub name: String,
     /// How the informer lists and watches, and which objects it selects.
     pub reflector: ReflectorConfig,
@@ -57,17 +57,18 @@ pub struct InformerConfig<T> {
     /// [write a cached object back](Projection#writing-a-cached-object-back). If the informer caches all Secrets of a cluster without a
     /// selector, drop at least `data` with [`Projection::without`]. Otherwise the informer logs a warning.
     pub projection: Projection,
-    /// Changes each object once before it is cached, for example to drop data that no path of a `projection` names. It
-    /// also runs on the last state of a deleted object. It may run for several objects at once, on threads that may
-    /// block.
+    /// Changes each object once before it is cached, for example to drop data that no path of a `projection` names. The
+    /// transform also runs on the last state of a deleted object. The transform may run for several objects at once, on
+    /// different threads.
     ///
     /// If it panics on an object, the object is not stored. It is listed in
-    /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry has the name
-    /// and namespace that the object has on the server. If a transform renames objects, the last good state therefore
-    /// has another key, and the next list deletes it.
+    /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
+    /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
+    /// last good state has another key, so the next list deletes it.
     pub transform: Option<Transform<T>>,
-    /// Called with each failure that delays the informer, and with each failure of an index function. It runs without locks and cannot
-    /// influence what the informer does. A panic of it is logged. If it captures a handle to the informer, it keeps the informer running.
+    /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs without locks, and
+    /// its result does not influence the informer. If the handler panics, the panic is logged. If the handler captures a handle to the
+    /// informer, it keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
     /// metrics. All metrics have the label `name`, which is the informer's name, and the labels `group`, `version` and
@@ -77,7 +78,7 @@ pub struct InformerConfig<T> {
     /// | name | kind | meaning |
     /// |---|---|---|
     /// | `reflector_lists_total` | counter | lists that started; a list of several pages counts once, as does a streaming list |
-    /// | `reflector_list_duration_seconds` | histogram | duration of completed lists, decoding included |
+    /// | `reflector_list_duration_seconds` | histogram | duration of completed lists, including decoding |
     /// | `reflector_items_per_list` | histogram | number of objects in completed lists |
     /// | `reflector_watches_total` | counter | requested watches, and streaming lists that continued as a watch |
     /// | `reflector_short_watches_total` | counter | watches that [ended as soon as they began](ReflectorError::VeryShortWatch) |
@@ -86,7 +87,7 @@ pub struct InformerConfig<T> {
     /// | `reflector_last_resource_version` | gauge | last 15 digits of the revision up to which the reflector has received everything; 0 if it is not a number; the maximum if several informers have one name |
     /// | `informer_queued_items` | gauge | items queued on their way into the cache |
     /// | `informer_processing_latency_seconds` | histogram | time to store a batch and to notify all subscribers |
-    /// | `informer_store_resource_version` | gauge | last 15 digits of the revision of the cache; otherwise as above |
+    /// | `informer_store_resource_version` | gauge | last 15 digits of the revision of the cache; see `reflector_last_resource_version` |
     /// | `informer_pending_notifications` | gauge | events that wait in all subscriptions together |
     /// | `informer_undecodable_objects` | gauge | objects that [cannot be decoded](crate::Undecodable); not in client-go |
     /// | `informer_index_failures_total` | counter | failures and panics of index functions, with the additional label `index`; not in client-go |

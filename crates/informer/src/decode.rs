@@ -14,9 +14,9 @@ use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::scan::Outline;
 
-/// An object of the server that is not in the cache: it cannot be decoded, is larger than the source accepts, or a
-/// transform or its own `Metadata` panics on it. In a [`Cache`](crate::Cache) without an informer, also an object on
-/// which an index function fails. Returned by [`Lister::undecodable`](crate::Lister::undecodable).
+/// An object whose newest state is not in the cache. Possible reasons: it cannot be decoded, it is larger than the
+/// source accepts, or a transform or its own `Metadata` panics on it. In a [`Cache`](crate::Cache) without an informer,
+/// an index function may have failed on it. Returned by [`Lister::undecodable`](crate::Lister::undecodable).
 ///
 /// # Examples
 ///
@@ -52,13 +52,13 @@ pub struct Undecodable {
     pub uid: String,
     /// The resourceVersion, if it could be read.
     pub resource_version: String,
-    /// What is wrong, and where, in the bytes that the [`Projection`](crate::Projection) keeps. Values of a wrong type
-    /// are not quoted. Messages of panics and of a type's own `Deserialize` are included unchanged, even
-    /// if they quote a value.
+    /// What is wrong with the object. A position refers to the bytes that the [`Projection`](crate::Projection) keeps.
+    /// Values of a wrong type are not quoted. Messages of panics and of a type's own `Deserialize` are included
+    /// unchanged, even if they quote a value.
     pub error: String,
 }
 
-/// The result of decoding. Cheap to clone if `T` is an `Arc`.
+/// A decoded object, or the error. Cheap to clone if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
@@ -66,18 +66,19 @@ pub(crate) enum Decoded<T> {
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
-/// An object as a list or a watch delivered it, with its revision.
+/// An object and its revision, as a list or a watch delivered them.
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
-    /// The revision in the response, if the object has another one: a transform may have changed it, or the type does
-    /// not keep it.
+    /// The resourceVersion that the server sent, if the decoded object has another one. A transform may have changed
+    /// it, or the type may not keep it.
     pub(crate) resource_version: Option<String>,
-    /// The object has another resourceVersion than the server sent, so its version cannot be compared.
+    /// Whether the object has another resourceVersion than the server sent. Its version then says nothing about its
+    /// age.
     pub(crate) is_reshaped: bool,
 }
 
-/// Decodes an object, without the fields that its outline cuts.
+/// Decodes an object without the fields that `outline` cuts.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
     let json = match object {
         RawObject::Json(json) => json,
@@ -91,14 +92,14 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
     }
 }
 
-/// Works like `serde_json::from_slice`, but validates UTF-8 once for all strings. If that fails, `from_slice` decides:
-/// skipped fields may contain anything.
+/// Works like `serde_json::from_slice`, but validates UTF-8 once for all strings. If that fails, `from_slice` decides,
+/// since skipped fields need not be valid UTF-8.
 fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
-/// Reads the identity of an object, as far as possible. All other fields are skipped without validation, since they may
-/// be invalid, even as UTF-8.
+/// Reads the identity of an object. Fields that cannot be read stay empty. All other fields are skipped without
+/// validation, since they may be invalid, even as UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
@@ -132,7 +133,7 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
         None => Some(String::new()),
         Some(raw) => serde_json::from_str::<Option<String>>(raw.get()).ok().map(Option::unwrap_or_default),
     };
-    // Half a key would identify another object.
+    // A key without its namespace or name would identify another object.
     let (Some(namespace), Some(name)) = (text(metadata.namespace), text(metadata.name)) else {
         return ObjectMeta::default();
     };
@@ -152,7 +153,7 @@ impl fmt::Display for Undecodable {
 impl Error for Undecodable {}
 
 impl<T> Decoded<T> {
-    /// Creates an entry for the object with this metadata.
+    /// Creates an undecodable entry for the object with this metadata.
     pub(crate) fn undecodable(metadata: ObjectMeta, error: String) -> Self {
         let entry = Undecodable {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
@@ -163,8 +164,8 @@ impl<T> Decoded<T> {
         Self::Undecodable(Arc::new((entry, metadata)))
     }
 
-    /// Returns the error if even the name of the object is unknown. A list or an event with such an object must be
-    /// ignored.
+    /// Returns the error if not even the name of the object is known. The caller must then ignore the whole list or
+    /// event.
     pub(crate) fn nameless(&self) -> Option<&str> {
         match self {
             Self::Undecodable(entry) if entry.1.name.is_empty() => Some(&entry.0.error),

@@ -31,8 +31,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
-    /// object is returned, which was pruned and transformed before. `is_anew` disables that: the versions may belong to
-    /// another history of the server.
+    /// object is returned, which was pruned and transformed before. `is_anew` disables this reuse: after a restore of
+    /// the server, the same version may be another state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<CatchDrop<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
@@ -62,8 +62,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Returns the cached object with the same uid and resourceVersion. A uid is unique, and so is a resourceVersion
-    /// within an object. An object that lacks either is always decoded.
+    /// Returns the cached object with the same uid and resourceVersion. Both together identify one state of an object.
+    /// An object without uid or resourceVersion is always decoded.
     fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<CatchDrop<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
@@ -91,7 +91,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
-        // The metadata is read once here: the cache and the subscribers read it later, when a panic would affect other objects as well.
+        // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read it later, when a panic
+        // would affect other objects as well.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
             Ok(true) => Decoded::Object(decoded),
@@ -107,7 +108,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 }
 
-/// Reads the metadata that identifies an object. Returns whether the object has a name.
+/// Reads the identifying metadata of an object, to find out whether that panics. Returns whether the object has a name.
 fn probe(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
     let is_named = !key.name().is_empty();

@@ -1,4 +1,4 @@
-//! The task of an informer: requests, time and batches.
+//! The task of an informer. It sends requests, reads the clock and stores changes in batches.
 
 mod decoding;
 mod followers;
@@ -35,13 +35,13 @@ pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
 pub(crate) use self::states::{States, Whole};
 
-/// Drives a reflector. It owns the requests and reads the clock.
+/// Runs a reflector: executes its commands, reads the clock and stores its output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     /// The part of the store that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The choice of selectors of the last list.
+    /// How often the selectors had changed when the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<CatchDrop<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -55,18 +55,19 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<CatchDrop<T>>>;
 
-/// The maximum number of events that are read before other tasks run. It bounds the queue, which one task fills and
-/// empties. A larger list is stored off the runtime.
+/// The maximum number of events that a driver reads before it yields to other tasks. This limit also bounds the queue.
+/// A larger list is stored on another thread.
 const BATCH: usize = 32;
 
-/// The maximum number of calls of index functions before other tasks run. They are user code and may be slow.
+/// The maximum number of calls of index functions before the driver yields to other tasks. Index functions are user
+/// code and may be slow.
 const CALLS: usize = 16;
 
-/// The number of notifications of changes before other tasks run.
+/// The number of changes that subscribers are notified of before the driver yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Follows the source until told to stop.
+    /// Runs until `stop` is cancelled.
     pub(crate) async fn drive(self, stop: CancellationToken) {
         let Self {
             list_watch,
@@ -99,12 +100,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // It may hold the objects of a list.
+        // The reflector may hold all objects of a list, so drop it on another thread.
         drop_off_the_runtime(steps.reflector);
     }
 }
 
-/// The synchronous half of a driver.
+/// The state of a driver without its requests.
 struct Steps<T> {
     name: String,
     place: Place,
@@ -115,13 +116,14 @@ struct Steps<T> {
     states: States,
     on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
-    /// The number of stored changes, and of notifications, since other tasks ran.
+    /// The number of stored changes since the driver last yielded to other tasks.
     stored: usize,
+    /// The number of notifications since the driver last yielded to other tasks.
     notified: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
-    /// Runs until told to stop.
+    /// Executes the commands of the reflector until `stop` is cancelled.
     async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
         let mut command = self.start();
         loop {
@@ -132,9 +134,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // Events that are ready join the batch.
+            // Add the events that are ready to the batch.
             for _ in 1..BATCH {
-                // A source that always has something ready would block other tasks.
+                // Without this, a source that always has an event ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -168,7 +170,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             drop_off_the_runtime(step.discarded);
         }
         if let Some(Err(error)) = step.output.map(|output| self.enqueue(output)) {
-            tracing::error!(informer = %self.name, %error, "cannot queue an object");
+            tracing::error!(informer = %self.name, %error, "cannot put an object into the queue of the informer");
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.queued(self.fifo.len());
@@ -176,13 +178,13 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Warns only once about a failure that repeats: a missing resource fails twice a minute.
+    /// Logs a failure. A repeated failure is a warning only once, because a missing resource fails twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
         match is_known {
-            true => tracing::debug!(informer = %self.name, %error, "still not up to date"),
-            false => tracing::warn!(informer = %self.name, %error, "not up to date"),
+            true => tracing::debug!(informer = %self.name, %error, "the informer is still not up to date"),
+            false => tracing::warn!(informer = %self.name, %error, "the informer is not up to date"),
         }
     }
 
@@ -208,7 +210,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Processes the queue: stores each batch and then notifies the subscribers. Yields to other tasks in between.
+    /// Stores each batch of the queue, and then notifies the subscribers. Yields to other tasks in between.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
@@ -223,7 +225,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The choice of the last list in the batch.
+            // The number of the change of the selectors. It belongs to the last list in the batch.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let turn = publisher.turn().await;
@@ -250,7 +252,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports failures of index functions. Other tasks run in between, since error handlers are user code.
+    /// Reports failures of index functions. Yields to other tasks in between, since error handlers are user code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
             tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");
@@ -262,7 +264,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Notifies the subscribers of a change, in chunks.
+    /// Notifies the subscribers of a change in chunks, and yields to other tasks in between.
     async fn notify(&mut self, mut notifications: Notifications<T>) {
         while let Some(changes) = notifications.step() {
             self.notified += changes;
@@ -305,8 +307,8 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`, and resyncs meanwhile. When it ends, the subscriptions end as well, even if it panics, or if its
-/// runtime shuts down before the first poll.
+/// Runs `work`, and starts resyncs when they are due. After `work`, all subscriptions end. They also end if `work`
+/// panics, or if the runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,
@@ -333,7 +335,7 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// Stops everything that depends on an informer when it is dropped.
+/// Reports the end of an informer and closes its subscriptions when it is dropped.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -1,4 +1,4 @@
-//! Errors of waits, reads and requests.
+//! Errors of waits and reads, and failures that an informer reports.
 
 use std::mem::discriminant;
 
@@ -6,7 +6,7 @@ use pintle_meta::ApiError;
 
 use crate::{IndexFailed, StopCause};
 
-/// There is no index of that name.
+/// There is no index with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no index named {name:?}; there are {known:?}")]
 pub struct UnknownIndex {
@@ -18,26 +18,27 @@ pub struct UnknownIndex {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReached {
-    /// The revision, or the revision of the cache, is not a number. Revisions are opaque by contract, and only numbers
-    /// can be compared.
+    /// The requested revision or the revision of the cache is not a number. Revisions are opaque by contract, and only
+    /// numbers can be compared.
     #[error("the resourceVersion {resource_version:?} is not a number, so it cannot be compared with others")]
     NotComparable {
         /// The revision that was not a number.
         resource_version: String,
     },
-    /// The history of the server went back during the wait, for example after a restore from a backup. The requested revision may never
-    /// arrive. If it does, it belongs to other changes.
-    #[error("the history of the server went back, so the resourceVersion {resource_version:?} may never arrive")]
+    /// The server's revisions went back during the wait, for example after a restore from a backup. The requested revision may never
+    /// arrive. If the server reaches it again, it stands for other changes.
+    #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
         resource_version: String,
     },
-    /// The informer stopped, so its cache no longer changes.
+    /// The informer has stopped, so its cache no longer changes.
     #[error("the informer has stopped")]
     Stopped,
 }
 
-/// The informer has ended, so its cache no longer follows the server, even if it was synced before.
+/// The informer has ended, so its cache no longer follows the server. This error is returned even if the cache was
+/// synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -45,7 +46,7 @@ pub struct NotSynced {
     pub(crate) cause: StopCause,
 }
 
-/// The selectors of an informer were not changed, because a factory shares the informer with other callers.
+/// The selectors were not changed, because a factory shares the informer with other callers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer {informer:?} is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"
@@ -58,9 +59,9 @@ pub struct SelectorsShared {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// The resource does not exist: its definition is missing or was deleted, or the server has not loaded it yet. The
-    /// reflector keeps retrying, and the cache keeps its objects, because a server that has just started may give the
-    /// same answer.
+    /// The resource does not exist. Its definition is missing or was deleted, or the server has not loaded it yet. The
+    /// reflector keeps retrying. The cache keeps its objects, because a server that has just started may give the same
+    /// answer.
     #[error("the resource does not exist (yet): {0}")]
     NoSuchResource(#[source] ApiError),
     /// A list failed.
@@ -69,30 +70,30 @@ pub enum ReflectorError {
     /// A watch could not be opened, or it ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
-    /// The server ends its watches as soon as they begin.
+    /// The server ended a watch as soon as it had begun.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
-    /// The watch was silent for so long that the connection counts as dead. The reflector opens another one.
+    /// The watch was silent for so long that the reflector considers the connection dead and opens another watch.
     #[error("the watch fell silent")]
     SilentWatch,
     /// The server accepted a streaming list and did not finish it. The reflector uses a plain list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server answered with an older state than one that was seen before. The cache does not go back, unless the server repeats the
-    /// older state at least three times over a minute, although it was asked for its newest state. Then it was restored from a backup, and
-    /// the cache takes over its state. A revision from [`not_older_than`](crate::ReflectorConfig::not_older_than) is an exception: the
-    /// reflector waits until the server reaches it.
+    /// The server returned an older state than it had returned before. The cache does not take over an older state at once, since the
+    /// server may lag. It does so once the server has repeated the state at least three times over a minute, although the reflector asked
+    /// for the newest state. Then the server was restored from a backup. There is one exception: the reflector always waits until the
+    /// server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
-        "the server returned its state at the resourceVersion {returned}, but {known} was seen before: it lags, or was restored from a backup, which is accepted after a minute"
+        "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
     WentBack {
-        /// The revision of the older state.
+        /// The resourceVersion of the older state.
         returned: String,
-        /// The revision that was seen before.
+        /// The resourceVersion of the newer state.
         known: String,
     },
-    /// An index function failed or panicked on an object. The object is in the cache and found by its key and by the other indices, but
-    /// not by this one. The informer goes on, so no state shows this error.
+    /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other indices finds it. A
+    /// lookup in this index does not. The informer continues, so its state does not show this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }
@@ -118,7 +119,7 @@ impl ReflectorError {
         }
     }
 
-    /// Whether both are the same kind of failure, apart from details.
+    /// Whether both are the same kind of failure. Details such as messages may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

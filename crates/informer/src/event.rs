@@ -46,8 +46,8 @@ pub enum ResourceEvent<T> {
     Added {
         /// The object.
         object: Arc<T>,
-        /// Whether the object was part of the initial state: the first list, or the cache at the time of a later
-        /// subscription.
+        /// Whether the object was part of the initial state. That is the first list, or the cache content when a later
+        /// subscription began.
         is_initial: bool,
     },
     /// An object changed. A resync sends each object with equal `old` and `new`.
@@ -55,16 +55,15 @@ pub enum ResourceEvent<T> {
         /// The state in the last event that the subscriber received.
         old: Arc<T>,
         /// The current state. It has the same uid as `old`. If an object was deleted and created again with the same
-        /// name, the subscriber receives a deletion and an addition.
+        /// name, the subscriber receives a `Deleted` and an `Added` event.
         new: Arc<T>,
     },
     /// An object was deleted.
     Deleted {
-        /// Its last known state.
+        /// The last known state of the object.
         object: Arc<T>,
-        /// Whether the informer saw the deletion, so that `object` is the state at the deletion. If `false`, the
-        /// deletion was inferred because a later list does not contain the object, and `object` may be stale:
-        /// client-go's `DeletedFinalStateUnknown`.
+        /// Whether the watch reported the deletion. Then `object` is the state at the deletion. If `false`, the object
+        /// was missing from a later list, and `object` may be stale: client-go's `DeletedFinalStateUnknown`.
         final_state_known: bool,
     },
 }

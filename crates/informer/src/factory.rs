@@ -16,8 +16,8 @@ use crate::{ErrorHandler, InformerConfig, Namespaces, NotSynced, SharedInformer}
 
 /// Shares informers between callers that ask for the same objects.
 ///
-/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its
-/// own configuration, and no setting is ignored:
+/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its own configuration. No
+/// setting is ignored. If an existing informer has another value, the setting decides what the caller gets:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -30,10 +30,10 @@ use crate::{ErrorHandler, InformerConfig, Namespaces, NotSynced, SharedInformer}
 /// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
 /// watch and copy of the objects, so callers should agree on these settings if they want to share.
 ///
-/// An informer runs until its last user is gone: all its handles, listers, subscriptions and handlers. An informer
-/// without users is started as well by [`start`](Self::start), and then runs until its first users are gone.
-/// [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends those without users. If an informer was
-/// stopped, the next caller gets a new one. Clones are handles to one factory.
+/// The users of an informer are its handles, listers, subscriptions and handlers. An informer runs until its last user is dropped.
+/// [`start`](Self::start) also starts informers that have no user at the moment. They then run until they have had a user and the last one
+/// is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users. If an informer was
+/// stopped, the next caller gets a new informer. Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -66,7 +66,7 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
-    /// The number of informers that were created so far.
+    /// The number of informers that the factory has created.
     made: u64,
     is_shut_down: bool,
 }
@@ -78,7 +78,7 @@ struct Entry {
     users: Arc<Users>,
 }
 
-/// The request of a caller.
+/// The informer and the settings that a caller requests.
 struct Wanted<T> {
     scope: Scope<T>,
     name: String,
@@ -96,8 +96,8 @@ impl InformerFactory {
     /// Returns the informer for the resource of `list_watch`, in its namespace or in all namespaces, with this
     /// configuration.
     ///
-    /// If an existing informer fits, as the table of [`InformerFactory`] says, it is returned, and `list_watch` is
-    /// dropped.
+    /// If an existing informer fits the configuration, returns it and drops `list_watch`. The table of
+    /// [`InformerFactory`] says which informers fit.
     ///
     /// After a shutdown, the returned informer has ended.
     pub fn informer<T: Object + DeserializeOwned>(
@@ -110,8 +110,8 @@ impl InformerFactory {
     }
 
     /// Works like [`informer`](Self::informer) for an informer [of several namespaces](SharedInformer::of_namespaces).
-    /// Callers share an informer if they pass clones of one set, whatever it contains. `source` is ignored if there is
-    /// such an informer.
+    /// Callers share an informer only if they pass clones of one set. Its content does not matter. If such an informer
+    /// exists, `source` is ignored.
     ///
     /// # Panics
     ///
@@ -134,14 +134,14 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Without the lock: a runtime that is shutting down drops what it is given, which runs user code. Informers
-        // that are shut down meanwhile do not start.
+        // Start informers without the lock. A runtime that is shutting down drops the task at once, which runs user
+        // code. Informers that are shut down meanwhile do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, including those that were not started. An informer whose last user leaves
-    /// during the wait is ignored.
+    /// Waits until all informers have synced, including those that were not started. If the last user of an informer is
+    /// dropped during the wait, the informer is ignored.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl InformerFactory {
         }
     }
 
-    /// Returns a fitting informer, or creates one. Informers are created and dropped without the lock, because the
-    /// source, the transform and the metrics provider are user code.
+    /// Returns a fitting informer, or creates one. Informers are created and dropped without the lock, because their
+    /// source, transform and metrics provider are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {
@@ -201,7 +201,7 @@ impl InformerFactory {
             made.stop();
             return made;
         }
-        // A stopped informer does not run again.
+        // A stopped informer cannot run again, so remove stopped informers that would fit.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
             .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
@@ -216,7 +216,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// Creates the users of an informer. The informer stops with the last one.
+    /// Creates the user count of an informer. When it returns to zero, the informer stops.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -231,16 +231,16 @@ impl InformerFactory {
     }
 }
 
-/// No code under this lock can panic half-way, so poison is ignored.
+/// Locks the factory. Poison is ignored, because the code under this lock cannot panic in the middle of a change.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops a running informer that has no users. One that is still to be started stays.
+/// Stops a running informer that has no users. An informer that was not started yet stays in the factory.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);
-    // A user may have arrived meanwhile.
+    // Check again under the lock, because a new user may have arrived.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
     drop(inner);
@@ -249,7 +249,7 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// A fitting informer, and a user for the caller.
+/// A fitting informer, registered for a new user.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
@@ -275,7 +275,7 @@ impl<T: Object> Found<T> {
 }
 
 impl<T: Object> Wanted<T> {
-    /// Returns the request, and the configuration for a new informer.
+    /// Splits the configuration of a caller into its request and the configuration for a new informer.
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
@@ -287,7 +287,7 @@ impl<T: Object> Wanted<T> {
         (wanted, config)
     }
 
-    /// Returns the informer if it fits.
+    /// Returns the informer if it fits the request.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
         let (wanted, there) = (&self.settings, informer.settings());

@@ -1,4 +1,4 @@
-//! Checks for arbitrary bytes, used by the programs in `fuzz/` and by the tests below. Each panics on a violation.
+//! Checks for arbitrary bytes. The programs in `fuzz/` and the tests below use them. Each check panics if it fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -9,15 +9,16 @@ use crate::Projection;
 use crate::recorder::line::Line;
 use crate::scan::Scanner;
 
-/// Checks that a scan finds the key and fields that serde finds, and that the pruned bytes are JSON.
+/// Checks that a scan finds the same key and fields as serde, and that the pruned bytes are JSON.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);
     let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
-    // serde takes the last of two fields with one name, while the scanner reads every `metadata` object.
+    // Skip the comparison for repeated fields. serde takes the last of two fields with one name, while the scanner
+    // reads every `metadata` object.
     let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
     let Some(outline) = outline else {
-        assert!(!object.is_object(), "an object that is JSON is skimmed");
+        assert!(!object.is_object(), "the scanner rejected a valid JSON object");
         return;
     };
     let pruned = outline.pruned(json);
@@ -32,14 +33,14 @@ pub fn scan(json: &[u8]) {
     }
 }
 
-/// Whether the only field of that name is the one that is cut.
+/// Whether the object has managed fields, and has no other field of that name.
 fn has_managed_fields(object: &Value) -> bool {
     let mut rest = object.clone();
     let removed = rest["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
     removed.is_some() && !rest.to_string().contains("managedFields")
 }
 
-/// Checks that each readable line of a recording can be written and read again.
+/// Checks that each readable line of a recording is the same after it was written and read again.
 pub fn recording(mut bytes: &[u8]) {
     while let Ok(Some(line)) = Line::read(&mut bytes) {
         let written = line.bytes();

@@ -17,8 +17,9 @@ use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
 /// Receives the events of an informer: client-go's `ResourceEventHandler`.
 ///
-/// Calls are sequential and in order. A handler that runs on a thread of the runtime must be quick. For longer work,
-/// put the key into a queue, or use [a dedicated thread](Subscription::handle_on_thread).
+/// The informer calls a handler with one event after the other, in order. A handler that runs on a thread of the
+/// runtime must be quick. For longer work, put the key into a queue, or use [a dedicated
+/// thread](Subscription::handle_on_thread).
 ///
 /// # Examples
 ///
@@ -64,7 +65,7 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 }
 
-/// A function that takes an event is a handler.
+/// Implements the trait for functions that take an event.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone(), is_initial });
@@ -81,8 +82,8 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
 
 /// Passes only objects that match a filter to a handler: client-go's `FilteringResourceEventHandler`.
 ///
-/// If an update makes an object match, the handler receives an addition. If an update makes it no longer match, the
-/// handler receives a deletion with the last matching state.
+/// If an update makes an object match, `on_add` is called. If an object no longer matches after an update, `on_delete`
+/// is called with the last matching state.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
@@ -123,8 +124,8 @@ where
     }
 }
 
-/// Keeps an event handler registered. Dropping it removes the handler: a call in progress finishes, and no other
-/// follows.
+/// Keeps an event handler registered. Dropping the guard removes the handler. A call in progress still finishes, and no
+/// other call follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
@@ -140,7 +141,7 @@ enum Worker {
 impl<T: Object> SharedInformer<T> {
     /// Subscribes, and calls `handler` with each event in a separate task, until the guard is dropped or the informer has stopped.
     ///
-    /// If the handler panics on an event, the event is skipped, and the next one follows after a second.
+    /// If the handler panics on an event, the event is skipped. The handler receives the next event after a pause of one second.
     ///
     /// # Panics
     ///
@@ -163,8 +164,8 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. It needs no runtime.
-    /// While `handler` runs, events wait in the subscription, which is bounded as described there.
+    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. It needs no runtime. While `handler`
+    /// runs, new events wait in the subscription. [`Subscription`] describes how many events it stores.
     ///
     /// # Errors
     ///
@@ -180,14 +181,14 @@ impl<T: Object> Subscription<T> {
                 }
             }
             drop((self, handler));
-            // The guard may be gone.
+            // An error means that the guard was dropped.
             let _ = end.send(());
         })?;
         let dismiss = Box::new(move || {
             if let Some(queue) = queue.upgrade() {
                 queue.disconnect();
             }
-            // The channel has space for the only message that matters.
+            // If the channel is full, it already contains this message, which is the only one that matters.
             let _ = dismissal.try_send(());
         });
         Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
@@ -200,7 +201,7 @@ impl HandlerGuard {
         self.synced.has_synced()
     }
 
-    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stopped before.
+    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before that.
     ///
     /// # Cancel safety
     ///
@@ -209,7 +210,7 @@ impl HandlerGuard {
         self.synced.synced().await
     }
 
-    /// Removes the handler, and waits for a call in progress.
+    /// Removes the handler, and waits until a call in progress has finished.
     ///
     /// # Cancel safety
     ///
@@ -219,7 +220,7 @@ impl HandlerGuard {
         match &mut self.worker {
             // The task was aborted, so its result does not matter.
             Worker::Task(task) => _ = task.await,
-            // The thread has ended, with or without a message.
+            // The result does not matter: the thread has ended in both cases.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }

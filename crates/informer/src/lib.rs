@@ -43,15 +43,15 @@
 //!
 //! # Overview
 //!
-//! - A [`SharedInformer`] keeps the copy of one resource. An [`InformerFactory`] shares informers between callers that need the same
+//! - A [`SharedInformer`] keeps a copy of one resource. An [`InformerFactory`] shares informers between callers that need the same
 //!   resource. [`InformerState`] shows why an informer is not up to date.
 //! - [`Namespaces`] is a set of namespaces that can change while informers follow it.
 //! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that shows the writes of this process at once. It [wraps](Overlay::api) an API, or the caller reports the
-//!   writes.
+//! - An [`Overlay`] is a lister that shows the writes of this process at once. The overlay [wraps](Overlay::api) an API, or the caller
+//!   reports the writes.
 //! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and watches to fill it.
-//! - A [`Projection`] selects the fields that are kept. Read its page before you write cached objects back.
+//! - A [`Projection`] selects the fields that the cache keeps. Read its page before you write cached objects back.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
 //! - A [`Recorder`] records the responses of a source, and a [`Recording`] replays them to an informer in a test.
 //! - [`InformerConfig::metrics`] sets the metrics provider. The metrics have client-go's names.
@@ -60,38 +60,39 @@
 //!
 //! Cache:
 //!
-//! - The cache converges to the state of the server, whatever fails in between. At each moment it equals the state of the server at some
-//!   revision, and that revision never decreases. A list replaces the content in one step. If an informer follows [several
-//!   namespaces](SharedInformer::of_namespaces), this holds for each namespace.
+//! - The cache converges to the state of the server, whatever fails in between. At each moment the cache equals the state of the server at
+//!   some revision. That revision only decreases if the server was restored from a backup. A list replaces the content in one step. If an
+//!   informer follows [several namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
 //! - An event that is older than the cached state is ignored.
-//! - Readers and writers block each other only while one record is changed or a few records are read. The cost of a [`Snapshot`] does
-//!   not depend on the number of objects, and its content is from one moment. A [`View`] shows several caches at one moment.
+//! - Readers and writers block each other only while a writer changes one record or a reader reads a few records. The cost of a
+//!   [`Snapshot`] does not depend on the number of objects, and its content is from one moment. A [`View`] shows several caches at one
+//!   moment.
 //!
 //! Events:
 //!
 //! - The cache and its indices change before subscribers are notified.
-//! - The events of one object arrive in order, and each starts from the state in which the previous one ended. States in between may be
-//!   skipped.
-//! - A slow subscriber delays nothing else. It holds at most one event for each key, unless it asks for
-//!   [more](SharedInformer::subscribe_ordered) or [less](NewestSubscription). A new subscription delays nothing either.
+//! - The events of one object arrive in order. The old state of each event is the new state of the previous event. Intermediate states may
+//!   be skipped.
+//! - A slow subscriber delays nothing else. At most one event waits for each key. A subscriber can request
+//!   [more](SharedInformer::subscribe_ordered) or [less](NewestSubscription). A new subscription delays nothing else either.
 //!
 //! Isolation of users:
 //!
-//! - No lock is held while user code runs: functions, handlers, wakers and the `Drop` of objects. All values that the crate returns are
-//!   owned, so a caller that keeps them does not delay an informer.
+//! - No lock is held while user code runs. User code means functions, handlers, wakers and the `Drop` of objects. All values that the crate
+//!   returns are owned, so a caller that keeps them does not delay an informer.
 //! - A caller of an [`InformerFactory`] cannot change the selectors, the settings or the cache history that other callers of the same
 //!   informer see.
-//! - On a thread of the runtime, an informer calls index functions and transforms at most 16 times, reads 32 events, and notifies
-//!   subscribers of about 500 changes. Then it yields to other tasks. Larger work runs on other threads.
+//! - On a thread of the runtime, an informer yields to other tasks after at most 16 calls of index functions and transforms, 32 events, or
+//!   notifications of about 500 changes. Larger work runs on other threads.
 //!
 //! Failures:
 //!
 //! - The state shows why an informer is not up to date. Retries have delays, so there is never a hot loop.
-//! - A request without any data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, whatever its source. An informer has
-//!   at most 16 lists in flight. Offloaded work does not depend on tokio's pool of blocking threads. All informers of a process together
-//!   have at most as many pieces of it in flight as there are processors.
+//! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, whatever the source is. An
+//!   informer has at most 16 lists in flight. Offloaded work does not depend on tokio's pool of blocking threads. All informers of a
+//!   process together offload at most one function for each processor at a time.
 //! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not affected.
-//! - Dropping the last handle ends the task. Dropping a subscription or a guard ends it as well.
+//! - Dropping the last handle of an informer ends its task. Dropping a subscription or a guard ends the subscription or the registration.
 //!
 //! Panics of user code are caught. The consequence depends on the code that panicked:
 //!
@@ -105,12 +106,12 @@
 //! | `Drop` of an object | the rest of that drop is skipped; the panic is logged and appears in no state, since the object has left the cache |
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
-//! The `Metadata` of an object is tried once when the object arrives: name, namespace, uid and resourceVersion. It must return them each
-//! time or never. If it panics later, the informer ends.
+//! When an object arrives, the informer reads name, namespace, uid and resourceVersion from its `Metadata` once. If this read panics, only
+//! the object is affected. If `Metadata` panics later, the informer ends.
 //!
 //! # Choosing the object type
 //!
-//! The type of the objects decides what the cache keeps of each object. Listers, snapshots and events work the same for all types.
+//! The type of the objects decides which data of each object the cache keeps. Listers, snapshots and events work the same for all types.
 //!
 //! | an informer of | keeps | bytes for each pod | time to store one | time to read one |
 //! |---|---|---|---|---|
@@ -128,28 +129,28 @@
 //! The types of k8s-openapi are large because they reserve space for every field of the API. An absent string, map or list takes 24 bytes.
 //! An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208, because it has space for some thirty sources and uses one. In addition,
 //! each string and each list is a heap allocation, and a map takes 544 bytes for up to eleven short entries. Managed fields are the worst
-//! case, because each field name becomes a key of a tree. Recommendations:
+//! case, because each field name becomes a key of a tree.
 //!
 //! - For some thousands of objects, use the type without changes. Reads are fastest.
-//! - If you know which fields you read, use a struct with these fields. It is small and the fastest to decode. In the example above, six
-//!   labels in a map are about half of the bytes.
+//! - If you know which fields you read, use a struct with these fields. Such a struct is small and the fastest to decode. In the example
+//!   above, six labels in a map are about half of the bytes.
 //! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].
 //!
 //! # How a change flows through an informer
 //!
 //! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. The driver is the only task of an
-//!    informer. An informer of several namespaces has one driver for each namespace.
-//! 2. Each raw object is scanned once, for its identity and for the fields that the [`Projection`] drops. The rest is decoded and
-//!    transformed: small amounts at once, larger amounts in batches on other threads, so that a large list does not block the runtime. If
-//!    a list contains an object in the state that the cache has, the cached object is used. The reflector turns the results into
-//!    [`Output`](reflector::Output)s, in the order of the source.
-//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo), which turns events that are ready at the same time
-//!    into one batch. The driver adds the events that the watch has ready and then empties the queue. So the queue holds at most one batch,
-//!    and the watch is not read while the cache is written.
-//! 4. A batch of up to 32 events changes the [`Cache`] in one step, as does a whole list. A large list is stored on another thread. The
-//!    previous content decides which objects are added, updated or deleted.
-//! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From here on each
-//!    subscriber takes its own time. It reads the initial objects from a snapshot, as it asks for them.
+//!    informer, but an informer of several namespaces has one driver for each namespace.
+//! 2. Each raw object is scanned once, for its identity and for the fields that the [`Projection`] drops. The other fields are decoded and
+//!    transformed. Small amounts are decoded in place. Larger amounts are decoded in batches on other threads, so that a large list does
+//!    not block the runtime. If the cache already has the listed version of an object, the cached object is used. The reflector turns the
+//!    results into [`Output`](reflector::Output)s, in the order of the source.
+//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). The driver adds all events that the watch has
+//!    ready, and then takes them from the queue as one batch. So the queue holds at most one batch, and the watch is not read while the
+//!    cache is written.
+//! 4. A batch of up to 32 events changes the [`Cache`] in one step, as does a whole list. A large list is stored on another thread. A
+//!    comparison with the previous content shows which objects were added, updated or deleted.
+//! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From here on, each
+//!    subscriber proceeds at its own speed. A new subscription reads the initial objects one by one from a snapshot.
 
 mod cache;
 mod catch_drop;

@@ -11,8 +11,8 @@ use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, 
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
-/// Objects are shared with all readers and must not be changed: clone an object to modify it. A lister can outlive its
-/// informer and then returns the last content of the cache. An informer that an
+/// Objects are shared with all readers and must not be changed. To modify an object, clone it. A lister can outlive its
+/// informer, and then returns the last content of the cache. An informer that an
 /// [`InformerFactory`](crate::InformerFactory) shares runs as long as one of its listers exists.
 ///
 /// # Examples
@@ -42,7 +42,7 @@ use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, 
 /// ```
 pub struct Lister<T> {
     cache: Arc<Cache<T>>,
-    /// The user that holds the lister, if a factory shares the informer.
+    /// Keeps the informer running, if a factory shares it.
     user: Option<User>,
 }
 
@@ -66,7 +66,7 @@ impl<T: Object> Lister<T> {
         self.cache().list()
     }
 
-    /// Returns the objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match `selector`, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         self.snapshot().select(selector)
     }
@@ -95,25 +95,25 @@ impl<T: Object> Lister<T> {
         self.cache().is_empty()
     }
 
-    /// Returns the objects of the server that are not in the cache in their newest state, in the order of their keys: objects that cannot
-    /// be decoded as a `T`, objects that are larger than the source accepts, and objects on which a transform or their own `Metadata`
-    /// panics. It may wait as [`Cache::undecodable`] does.
+    /// Returns an entry for each object whose newest state is not in the cache, in the order of the keys. The object cannot be decoded as a
+    /// `T`, is larger than the source accepts, or a transform or its own `Metadata` panicked on it. The call may wait as
+    /// [`Cache::undecodable`] does.
     ///
     /// Other objects are not affected. If an earlier state of such an object was good, the cache keeps that state, because removing it
     /// would look like a deletion. The entry disappears when the object is fixed or deleted.
     ///
-    /// An object whose name cannot be read has no entry. It could be any object, so the informer ignores the list or event that contains
-    /// it: the cache does not change, the state of the informer shows the error, and the informer lists again with growing delays.
+    /// An object whose name cannot be read has no entry, since it could be any object. The informer ignores a list or event with such an
+    /// object, so the cache does not change. The state of the informer shows the error, and the informer lists again with growing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }
 
-    /// Returns a snapshot of the cache: see [`Cache::snapshot`].
+    /// Returns a [snapshot](Cache::snapshot) of the cache.
     pub fn snapshot(&self) -> Snapshot<T> {
         self.cache().snapshot()
     }
 
-    /// Returns the revision up to which the cache has all changes. It is empty before the first list.
+    /// Returns the revision up to which the cache contains all changes. It is empty before the first list.
     pub fn resource_version(&self) -> String {
         self.cache().resource_version()
     }
@@ -144,17 +144,18 @@ impl<T: Object> Lister<T> {
         self.cache().read_at_least(resource_version).await
     }
 
-    /// Returns the changes since a revision: see [`Cache::changes_since`].
+    /// Returns the changes since a revision, if the cache [remembers](Self::remember) them: see
+    /// [`Cache::changes_since`].
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.cache().changes_since(resource_version)
     }
 
-    /// Makes the cache remember its last changes as long as the guard exists: see [`Cache::remember`].
+    /// Makes the cache remember its last `changes` changes as long as the guard exists: see [`Cache::remember`].
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
         self.cache().remember(changes)
     }
 
-    /// Returns the cache for a read.
+    /// Returns the cache.
     pub(crate) fn cache(&self) -> &Cache<T> {
         if let Some(user) = &self.user {
             user.reads(|| self.cache.is_indexing());
@@ -214,7 +215,7 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.len() == 0
     }
 
-    /// Returns the objects of the namespace whose labels match, in no particular order.
+    /// Returns the objects of the namespace whose labels match `selector`, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();

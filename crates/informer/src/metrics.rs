@@ -22,7 +22,7 @@ static LIST_DURATION: Metric = metric(
         0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
     ]),
     "reflector_list_duration_seconds",
-    "How long lists took, decoding included",
+    "How long lists took, including decoding",
 );
 static ITEMS_PER_LIST: Metric = metric(ITEMS, "reflector_items_per_list", "Number of objects in lists");
 static WATCHES: Metric = metric(MetricKind::Counter, "reflector_watches_total", "Requested watches");
@@ -38,7 +38,7 @@ static ITEMS_PER_WATCH: Metric =
 static LAST_RESOURCE_VERSION: Metric = metric(
     MetricKind::MaxGauge,
     "reflector_last_resource_version",
-    "Last 15 digits of the resourceVersion up to which everything was received",
+    "Last 15 digits of the resourceVersion up to which all changes were received",
 );
 static QUEUED: Metric = metric(MetricKind::Gauge, "informer_queued_items", "Items queued on their way into the cache");
 static PROCESSING_LATENCY: Metric = metric(
@@ -70,7 +70,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The metrics of one driver, which owns them, so they need no lock.
+/// The metrics of one driver. Only the driver uses them, so they need no lock.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -88,7 +88,7 @@ pub(crate) struct Metrics {
     resource: ApiResource,
     /// The start of the list in progress.
     list: Option<Instant>,
-    /// The start of the open watch, and its number of events.
+    /// The start of the open watch, and the number of its events so far.
     watch: Option<(Instant, u32)>,
 }
 
@@ -118,10 +118,10 @@ impl Metrics {
         }
     }
 
-    /// Records the next command of the reflector.
+    /// Records the command that the driver executes next.
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // A page, or a stream that is still a list.
+            // The command reads a streaming list that is not complete yet, so there is no watch.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -132,7 +132,7 @@ impl Metrics {
         }
     }
 
-    /// Records a step of the reflector, and the revision after it.
+    /// Records the result of a step of the reflector, and the revision after the step.
     pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
         let is_read_on = matches!(step.command, Command::Read { .. });
         match (&step.output, &mut self.watch) {
@@ -141,7 +141,7 @@ impl Metrics {
                 if let Some(begun) = self.list.take() {
                     observe(&*self.list_duration, begun, now);
                 }
-                // A streaming list that continues as a watch without a request.
+                // A streaming list continues as a watch without another request, so count the watch here.
                 self.watches.add(u64::from(is_read_on));
             }
             (Some(_), Some((_, events))) => *events += 1,
@@ -158,12 +158,12 @@ impl Metrics {
         self.commanded(now, &step.command);
     }
 
-    /// Records the length of the queue.
+    /// Records the number of items in the queue.
     pub(crate) fn queued(&mut self, items: usize) {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// Records the end of a batch.
+    /// Records how long a batch took, from its start until now.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }
@@ -184,7 +184,8 @@ impl Metrics {
     }
 }
 
-/// Gauges that read the informer when they are collected, as long as its task runs.
+/// Gauges that are read from the informer each time that metrics are collected. They exist until the task of the
+/// informer ends.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -216,7 +217,7 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that is set to a value.
+/// A gauge that can be set to a value. It remembers the value, because a [`Gauge`] only adds.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -240,7 +241,8 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns as many digits of a revision as a gauge represents exactly, as in client-go. 0 if it is not a number.
+/// Returns the last 15 digits of a revision, as in client-go. A gauge represents that many digits exactly. 0 if the
+/// revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

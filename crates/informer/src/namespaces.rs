@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces to follow, or all namespaces. It may change at any time, and all informers [of the
-/// set](crate::SharedInformer::of_namespaces) follow the change. Clones are handles to one set.
+/// A set of namespaces to follow, or all namespaces. The set may change at any time. All informers [of the
+/// set](crate::SharedInformer::of_namespaces) follow the change. Clones share one set.
 ///
 /// # Examples
 ///
@@ -51,44 +51,45 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// The current value of a set.
+/// The current content of a set.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
-    /// `None` means all namespaces.
+    /// The followed namespaces. `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// The number of changes so far. It distinguishes a namespace that was removed and added again from one that was
-    /// followed throughout.
+    /// How often the set has changed. This number distinguishes a namespace that was removed and added again from a
+    /// namespace that was followed all the time.
     pub(crate) choice: u64,
 }
 
-/// The part of a resource that a driver follows: one of several namespaces, or everything for `None`.
+/// The part of a resource that a driver follows. It is one of several namespaces, or for `None` the whole resource of
+/// the source.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
-    /// Creates a set of these namespaces. An empty set follows nothing. Empty names are ignored.
+    /// Creates a set of these namespaces. Informers of an empty set have no objects. Empty names are ignored.
     pub fn new(names: impl IntoIterator<Item: Into<String>>) -> Self {
         Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
 
-    /// Creates a set of all namespaces, which uses one list and one watch.
+    /// Creates a set of all namespaces. An informer of it uses one list and one watch.
     pub fn all() -> Self {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the set. Objects in removed namespaces are deleted from the caches. Added namespaces are listed, and
-    /// their objects are added. Other namespaces are not affected.
+    /// Replaces the content of the set. Informers delete the objects of removed namespaces from their caches. They list
+    /// added namespaces and add their objects. Other namespaces are not affected.
     /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for the change.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }
 
-    /// Follows all namespaces from now on. Cached objects stay. Their changes are delivered when the list of all
+    /// Changes the set to all namespaces. Cached objects stay. Subscribers receive changes again when the list of all
     /// namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
     }
 
-    /// Returns the namespaces. `None` means all.
+    /// Returns the namespaces of the set. `None` means all namespaces.
     pub fn names(&self) -> Option<BTreeSet<String>> {
         self.followed.borrow().names.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect())
     }
@@ -97,7 +98,7 @@ impl Namespaces {
         self.followed.subscribe()
     }
 
-    /// Returns the number of changes so far.
+    /// Returns how often the set has changed.
     pub(crate) fn choice(&self) -> u64 {
         self.followed.borrow().choice
     }
@@ -113,7 +114,7 @@ impl Namespaces {
     }
 }
 
-/// Two values are equal if they are handles to one set.
+/// Compares handles: two handles are equal if they share one set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.followed, &other.followed)
@@ -127,7 +128,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the part of each driver.
+    /// Returns the parts that need a driver.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),
@@ -135,7 +136,7 @@ impl Followed {
         }
     }
 
-    /// Whether the namespace is followed.
+    /// Whether the set contains the namespace.
     pub(crate) fn has(&self, namespace: Option<&str>) -> bool {
         match &self.names {
             None => true,

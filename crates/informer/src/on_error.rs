@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::panic::catch;
 use crate::{ErrorHandler, ReflectorError};
 
-/// The error handlers of an informer: one from its configuration, and more from callers that share the informer.
+/// The error handlers of an informer. One comes from its configuration, and the others from callers that share the
+/// informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -24,7 +25,7 @@ pub(crate) struct Listening {
 }
 
 impl ErrorHandlers {
-    /// Adds a permanent handler. Returns its number.
+    /// Adds a handler without a guard. Returns the number of the handler.
     pub(crate) fn add(&self, handler: Arc<ErrorHandler>) -> u64 {
         let mut inner = self.lock();
         inner.added += 1;
@@ -33,7 +34,7 @@ impl ErrorHandlers {
         number
     }
 
-    /// Adds a handler until the returned value is dropped.
+    /// Adds a handler. Dropping the returned guard removes it.
     pub(crate) fn listen(self: &Arc<Self>, handler: Arc<ErrorHandler>) -> Listening {
         Listening { number: self.add(handler), handlers: Arc::downgrade(self) }
     }
@@ -45,7 +46,8 @@ impl ErrorHandlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If its caller has left meanwhile, this drops the handler with everything that it captured.
+            // The caller may have removed the handler during the call. Then this drop is the last one and runs user
+            // code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }

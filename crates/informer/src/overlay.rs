@@ -1,4 +1,4 @@
-//! Reads that include the writes of this process before the watch delivers them.
+//! A lister that includes the writes of this process before the watch delivers them.
 
 mod own_writes;
 
@@ -16,25 +16,27 @@ pub use self::own_writes::OwnWrites;
 
 /// A [`Lister`] that shows the writes of this process at once. Clones share the writes.
 ///
-/// It sees the writes of the [API](Self::api) that it wraps. Alternatively the caller reports the response of the
-/// server with [`wrote`](Self::wrote) or [`deleted`](Self::deleted). From then on reads return that object until the
-/// cache has caught up. No read waits. Writes of others appear when the cache has them.
+/// The overlay learns about writes from the [API](Self::api) that it wraps. Alternatively, the caller reports the
+/// response of the server with [`wrote`](Self::wrote) or [`deleted`](Self::deleted). From then on, reads return the
+/// written object until the cache has caught up. No read waits. Writes of other clients appear when the cache receives
+/// them.
 ///
 /// # Guarantees
 ///
-/// With resourceVersions as numbers, a read of a key after a write to it returns:
+/// The guarantees require that resourceVersions are numbers. A read of a key after a write to that key returns:
 ///
-/// - After a write with version *w*: the written object, as long as both the cache and its object with this key have a
-///   version below *w*. Then the cached object, which is the written one or a later one.
-/// - After a deletion, last seen at version *v* with uid *u*: nothing, as long as the cache has a version below *v* or
-///   an object with uid *u*. Then the cached state: nothing, or another object with this name.
+/// - After a write with version *w*: the written object, while both the cache and the cached object with this key have
+///   a version below *w*. After that, the cached object, which is the written object or a later state.
+/// - After a deletion of an object whose last known state has version *v* and uid *u*: nothing, while the cache has a
+///   version below *v* or an object with uid *u*. After that, the cached state, which is nothing or another object with
+///   this name.
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
-/// So a read is never older than the last write of this process to that key. A [`list`](Self::list) guarantees this for
-/// each of its objects; otherwise its objects are from one moment. The guarantee ends when a write is older than
-/// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. Then the
-/// cached object is returned, whatever its version.
+/// So a read is never older than the last write of this process to that key. This also applies to each object of a
+/// [`list`](Self::list). The other objects of a list are from one moment. The guarantee ends when a write is older than
+/// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After
+/// that, a read returns the cached object, whatever its version is.
 ///
 /// Reads by [index](Self::by_index) include the writes, with the values that the index function returns for them.
 ///
@@ -74,7 +76,7 @@ pub struct Overlay<T> {
     writes: Arc<RwLock<Writes<T>>>,
 }
 
-/// The bounds of an [`Overlay`].
+/// The limits of an [`Overlay`].
 ///
 /// # Examples
 ///
@@ -88,11 +90,13 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write is kept, the latest first. That many objects may stay in memory,
-    /// even if they are older than [`max_age`](Self::max_age) or the cache has caught up with them. 1024 by default.
+    /// The maximum number of keys whose last write is remembered. The oldest writes are dropped first. So many written
+    /// objects may stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has caught up
+    /// with them. The default is 1024.
     pub capacity: usize,
-    /// How long a write is shown. It limits the effect of a write that the watch never delivers: of an object that the
-    /// informer does not select, or of a deletion that did not happen. A minute by default.
+    /// How long a write is shown. This limits the effect of a write that the watch never delivers. Examples are an
+    /// object that the selectors of the informer exclude, and a deletion that did not happen. The default is one
+    /// minute.
     pub max_age: Duration,
 }
 
@@ -104,7 +108,7 @@ struct Writes<T> {
 struct Write<T> {
     /// The written object, or the last state of a deleted object.
     object: Arc<T>,
-    /// A copy, so that no user code is called under the lock.
+    /// A copy of the object's uid, so that no user code is called under the lock.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -118,12 +122,13 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns the result of a read, given the version and the object of the cache. `None` means the cached object.
+    /// Returns what a read returns, given the version of the cache and the cached object. `None` means the cached
+    /// object. `Some(None)` means that there is no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
     {
-        // The object was read after the version, so it may be newer.
+        // The cached object was read after the version of the cache, so it may be newer than that version.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -145,11 +150,11 @@ impl<T: Object> Overlay<T> {
         OwnWrites::new(api, self.clone())
     }
 
-    /// Reports the response of the server to a create, an update or a patch. Responses may be reported in any order:
-    /// the greatest version wins, and a deleted object does not come back.
+    /// Reports the response of the server to a create, an update or a patch. Responses may be reported in any order.
+    /// The greatest version wins, and a deleted object does not reappear.
     ///
-    /// Returns `false` and ignores the object if its resourceVersion is not a number, since the overlay could not tell
-    /// when the cache has caught up.
+    /// Returns `false` and ignores the object if its resourceVersion is not a number. Without a number, the overlay
+    /// does not know when the cache has caught up.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
@@ -157,7 +162,7 @@ impl<T: Object> Overlay<T> {
     /// Reports the deletion of an object, with its last known state. If the object still waits for finalizers, use
     /// [`wrote`](Self::wrote) instead.
     ///
-    /// Returns `false` as [`wrote`](Self::wrote) does.
+    /// Returns `false` in the same case as [`wrote`](Self::wrote).
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), true)
     }
@@ -186,7 +191,7 @@ impl<T: Object> Overlay<T> {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // The version first: the object that is read afterwards has this version or a later one.
+        // Read the version first. The object that is read afterwards has this version or a later one.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -197,7 +202,7 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Do this before reading the cache: the cache then contains all writes that are evicted in the meantime.
+        // Copy the writes before reading the cache. If a write is evicted in between, the cache already contains it.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -219,8 +224,8 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the objects that have `value` in the index `name`, in no particular order. A write has the values that
-    /// the index function returns for it, or none if the function fails or panics.
+    /// Returns the objects that have `value` in the index `name`, in no particular order. A written object has the
+    /// values that the index function returns for it. It has no values if the function fails or panics.
     ///
     /// # Errors
     ///
@@ -243,7 +248,7 @@ impl<T: Object> Overlay<T> {
         self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
 
-    /// Returns the objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match `selector`, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();
@@ -253,12 +258,12 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the lister of the cache, without the writes.
+    /// Returns the lister of the cache. It does not include the writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
 
-    /// Returns the number of keys whose last write the cache may not have.
+    /// Returns the number of keys whose last write the cache may lack.
     pub fn len(&self) -> usize {
         let ahead = |(key, write): &(ObjectKey, Write<T>)| {
             write.shown(self.version_of(key), self.lister.get(key).as_deref()).is_some()
@@ -266,12 +271,12 @@ impl<T: Object> Overlay<T> {
         self.current(now()).iter().filter(|write| ahead(write)).count()
     }
 
-    /// Whether the cache has all writes.
+    /// Whether the cache contains all recent writes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the recent writes, each with the version of the cache for its key.
+    /// Returns the recent writes. Each comes with the version up to which the cache contains all changes of its key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -280,14 +285,15 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Returns the recent writes. Objects run user code, so they are copied out of the lock.
+    /// Copies the recent writes out of the lock, because the methods of an object are user code.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache has all changes of a key, which may be ahead of other keys.
+    /// Returns the version up to which the cache contains all changes of a key. It may be higher than the version of
+    /// the whole cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -310,7 +316,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes that are too old or that the cache has, and then the oldest ones, if there are too many.
+    /// Evicts writes if there are too many: first those that are too old or that the cache contains, and then the
+    /// oldest ones.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();
@@ -353,7 +360,7 @@ fn version_of<T: Object>(cache: &Cache<T>, key: &ObjectKey) -> u64 {
     number(&reached.unwrap_or_else(|| cache.resource_version()))
 }
 
-/// Returns 0 before the first list, and for a revision that is not a number.
+/// Returns the revision as a number. Returns 0 before the first list, and if the revision is not a number.
 fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or(0)
 }

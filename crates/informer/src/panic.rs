@@ -23,15 +23,15 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     .await
 }
 
-/// Wakes tasks. A panic of a waker, which is user code, is logged and goes no further.
+/// Wakes tasks. A waker is user code, so its panic is caught and logged.
 pub(crate) fn wake(wake: impl FnOnce()) {
     if let Err(panic) = catch(wake) {
         tracing::error!(panic, "a waker panicked");
     }
 }
 
-/// Waits for `future` with a waker whose panics are caught. Otherwise the panic would end the informer's task that calls the waker, and
-/// would keep it from waking the other tasks that wait.
+/// Waits for `future` with a waker that catches panics of the caller's waker. Otherwise such a panic would end the informer's task, and
+/// would prevent it from waking other waiting tasks.
 pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     struct Isolated(Waker);
     impl Wake for Isolated {
@@ -55,7 +55,7 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // Dropping the payload may panic again, with another payload whose drop may panic as well.
+    // Dropping the payload may panic with another payload, whose drop may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

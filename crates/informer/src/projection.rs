@@ -1,16 +1,16 @@
-//! Which fields of an object are kept.
+//! Selects the fields of an object that the cache keeps.
 
 /// Selects which fields of each object an informer keeps. Dropped fields are cut from the bytes before decoding, so
 /// they cost neither decoding time nor memory. Set it in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
 /// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object. An update
-/// without them does not delete them. client-go keeps the whole object.
+/// without managed fields does not delete them. client-go keeps the whole object by default.
 ///
 /// # Writing a cached object back
 ///
-/// A cached object is not the whole object. The way in which it is written back decides what happens to the dropped
-/// fields:
+/// A cached object is not the whole object. If it is written back, the kind of request decides what happens to the
+/// dropped fields:
 ///
 /// | request | dropped fields |
 /// |---|---|
@@ -19,10 +19,10 @@
 /// | **update (PUT) of the object** | **are deleted, like every field that the update lacks**, except `managedFields` |
 ///
 /// A server keeps its `managedFields` if an update has none, so objects with the default projection are safe to write
-/// back. Objects with any other projection are not. For example, if the annotation of `kubectl apply` is dropped, an
-/// update with a cached object deletes it in the cluster. The next `kubectl apply` then keeps fields that were removed
-/// from the manifest. A program that drops more than the default must use patches, or read the object from the server
-/// before it updates it.
+/// back. Objects with any other projection are not safe to write back with an update. For example, if the annotation of
+/// `kubectl apply` is dropped, an update with a cached object deletes it in the cluster. The next `kubectl apply` then
+/// keeps fields that were removed from the manifest. A program that drops more than the default must use patches, or
+/// read the object from the server before it updates it.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The owners of fields. Servers need them, and programs that use server-side apply.
+    /// The field managers of an object's fields. Servers need them, and so do programs that use server-side apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
     /// The last manifest of a client-side `kubectl apply`, which is a copy of most of the object. Kept by default. If

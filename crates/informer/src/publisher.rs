@@ -22,10 +22,10 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The cache of an informer and its subscribers.
 ///
-/// Only the drivers of the informer write and start resyncs, one at a [time](Publisher::turn). A change is stored first
-/// and then sent to all earlier subscribers. A new subscriber starts with a snapshot of the cache: at once, or after a
-/// write in progress. So each subscriber receives the content of the cache and then each later change, exactly once. No
-/// lock is held for longer than a walk over the list of subscribers.
+/// Only the drivers of the informer write and start resyncs, and they take [turns](Publisher::turn). A change is stored
+/// first and then sent to all current subscribers. A new subscriber starts with a snapshot of the cache. If a write is
+/// in progress, the snapshot is taken after the write. So each subscriber receives the content of the cache, and then
+/// each later change exactly once. A lock is held at most for one pass over the list of subscribers.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
@@ -34,15 +34,17 @@ pub(crate) struct Publisher<T> {
     turns: Arc<Turns<()>>,
     /// Hashes uids.
     hasher: RandomState,
-    /// Changed under the lock of `audience`, and read without it, because an index function may ask.
+    /// Whether all parts have been listed. Changed under the lock of `audience`, and read without it, because an index
+    /// function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a new subscriber may have the earliest resync.
+    /// Notified when a subscriber is added. Its resync may be the earliest one.
     pub(crate) resyncs_changed: Arc<Notify>,
 }
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that arrived during a write. A snapshot taken now may or may not contain it.
+    /// Subscribers that were added during a write. They start after the write, because a snapshot during the write may
+    /// or may not contain it.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
@@ -53,7 +55,7 @@ type ObservedDelta<T> = Delta<ObjectKey, Observed<CatchDrop<T>>>;
 /// The number of changes that a subscriber receives in one critical section of its queue.
 const CHUNK: usize = 256;
 
-/// The new state of a key after a delta.
+/// The state of a key after a delta.
 enum NewState<T> {
     Present(CatchDrop<T>),
     Gone { last: Option<CatchDrop<T>>, final_state_known: bool },
@@ -126,12 +128,13 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Returns the right to change the cache. Waiting tasks get it in order.
+    /// Waits for the exclusive right to change the cache. Waiting tasks get it in order.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the namespaces to follow, and deletes the objects of others. Needs the [turn](Self::turn).
+    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must hold the
+    /// [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -149,16 +152,18 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Only now: a task that waits for the change must find no object of removed namespaces.
+        // Only now may a task that waits for the change continue, because the objects of removed namespaces are
+        // deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
-        // A removed namespace may have been the one that was furthest behind.
+        // The revision may advance now, because a removed namespace may have been the one furthest behind.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the choice of
-    /// selectors of the last list. Needs the [turn](Self::turn), until the returned value was processed.
+    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` says how often the
+    /// selectors had changed when the last list began. The caller must hold the [turn](Self::turn) until it has
+    /// delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -170,7 +175,7 @@ impl<T: Object> Publisher<T> {
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
-                // It is the only item of its batch.
+                // A replacement is always the only item of its batch.
                 Item::ReplacedAll { objects, resource_version } => {
                     notifications = self.replace(place, choice, objects, &resource_version);
                 }
@@ -204,7 +209,7 @@ impl<T: Object> Publisher<T> {
             match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // The last good state stays, so that it does not look deleted.
+                    // Keep the last good state. Otherwise the object would look deleted.
                     let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(&***known), &entry.0)));
                     undecodable.push(entry.0.clone());
@@ -219,8 +224,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // An object has one state at each version, and the cache keeps the object that it already delivered.
-            // Compared before the write, without locks: there is no other writer.
+            // Keep the cached object if the list contains the same version. The comparison needs no lock, because there
+            // is no other writer.
             for (key, listed) in &mut objects {
                 let known = self.cache.store().get(key);
                 if let Some(known) = known.filter(|known| is_same_state(&***known, &***listed)) {
@@ -236,12 +241,12 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received anything of this part, so they all start with the list.
+            // No subscriber has received an object of this part, so every subscriber starts with this list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.unobserved_deletion(object)));
-            // Unchanged objects of a list are not delivered.
+            // Subscribers do not receive the unchanged objects of a list.
             let is_change = |(_, old, new): &(_, Option<CatchDrop<T>>, CatchDrop<T>)| {
                 old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
             };
@@ -252,20 +257,20 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Returns the maximum size of a batch, so that index functions are called at most `calls` times.
+    /// Returns the maximum size of a batch for which index functions are called at most `calls` times.
     pub(crate) fn batch(&self, calls: usize) -> usize {
-        // The namespace index has no user function.
+        // Do not count the namespace index, which calls no user function.
         let functions = self.cache.indices().len() - 1;
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
     }
 
-    /// Delivers all remaining changes.
+    /// Delivers all remaining changes to the subscribers.
     pub(crate) fn notify(&self, mut notifications: Notifications<T>) {
         while notifications.step().is_some() {}
         self.delivered(notifications);
     }
 
-    /// All changes were delivered.
+    /// Records that the subscribers have received all changes. If the changes were a list, it now counts as complete.
     pub(crate) fn delivered(&self, notifications: Notifications<T>) {
         if let Some((place, choice)) = notifications.listed {
             self.cache.change_parts(|parts| parts.listed(&place, choice));
@@ -273,7 +278,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Marks the cache as synced once all parts have been listed.
+    /// Once all parts have been listed, marks the cache as synced and notifies the subscribers.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -302,7 +307,8 @@ impl<T: Object> Publisher<T> {
                 undecodable.push(entry.clone());
             }
             match next {
-                // The last good state stays, unless it belongs to another object, which is deleted.
+                // Keep the last good state. If it belongs to another object with the same name, that object is deleted
+                // instead.
                 NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
@@ -318,17 +324,18 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Whether the cache has a newer state, for example after a watch continued at a lagging replica.
+    /// Whether the cache contains a newer state of the object. This happens if a watch continues at a server replica
+    /// that lags.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<CatchDrop<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// Returns the change for subscribers, given the previous object.
+    /// Returns the change for subscribers. `before` is the previous object. `None` means that there is no change.
     fn notification(&self, next: NewState<T>, before: Option<CatchDrop<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
-            // Subscribers did not know the object.
+            // The object was not in the cache, so subscribers never received it.
             (_, None) => None,
             (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
                 Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
@@ -337,7 +344,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// An update is delivered even if the version is equal, because a watch event is a change.
+    /// Returns the change for an object that exists now. An update is delivered even if the version is equal, because a
+    /// watch event means that the object changed.
     fn present(&self, old: Option<CatchDrop<T>>, new: CatchDrop<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -355,7 +363,7 @@ impl<T: Object> Publisher<T> {
         HashedState::new(object, &self.hasher)
     }
 
-    /// Writes to the cache, and returns the subscribers that must receive the change.
+    /// Writes to the cache. Returns the subscribers that must receive the change.
     fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
         let present = {
             let mut audience = self.lock();
@@ -368,7 +376,7 @@ impl<T: Object> Publisher<T> {
         (written, present)
     }
 
-    /// Subscribers that arrived during the write start with its result.
+    /// Ends a write. Subscribers that were added during the write start with its result.
     fn end_write(&self) {
         let mut audience = self.lock();
         audience.is_writing = false;
@@ -378,17 +386,18 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Without the lock, because it drops objects and wakes tasks.
+        // Drop the guards without the lock, because that drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Must be called under the lock of the audience, so that no write comes in between.
+    /// Starts a subscriber with a snapshot. The caller must hold the lock of the audience, so that no write begins in
+    /// between.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Whether the cache has held the whole resource at least once.
+    /// Whether all parts have been listed at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
@@ -428,13 +437,14 @@ impl<T: Object> Publisher<T> {
         self.cache.close();
     }
 
-    /// Only code that has not changed anything yet can panic under this lock, so poison is ignored.
+    /// Locks the list of subscribers. Poison is ignored, because code under this lock can only panic before it changes
+    /// anything.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A write in progress. It also ends on a panic.
+/// A write in progress. Dropping it ends the write, also on a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -444,7 +454,7 @@ impl<T: Object> Drop for Writing<'_, T> {
 }
 
 impl<T: Object> Audience<T> {
-    /// Returns the current subscribers.
+    /// Returns the current subscribers, and removes dropped ones.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
         self.queues.retain(|queue| match queue.upgrade() {
@@ -458,16 +468,18 @@ impl<T: Object> Audience<T> {
     }
 }
 
-/// The changes that are stored and still have to be delivered to subscribers.
+/// Changes that the cache contains, and that subscribers must still receive.
 #[must_use = "subscribers receive a change only through this"]
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of deliveries of a chunk to a queue. All queues receive one chunk before the next one.
+    /// The number of completed steps. Each step delivers one chunk to one queue. All queues receive a chunk before the
+    /// next chunk starts.
     delivered: usize,
-    /// A list of that part with that choice of selectors. It counts as complete once all subscribers have received it.
+    /// The part that was listed, and how often the selectors had changed when the list began. The list counts as
+    /// complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
-    /// The index functions that failed on objects of the change.
+    /// The failures of index functions on objects of the change.
     unindexed: Vec<IndexFailed>,
 }
 
@@ -476,12 +488,13 @@ impl<T: Object> Notifications<T> {
         Self { queues: Vec::new(), changes: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
     }
 
-    /// Takes the failures of index functions out, to be reported.
+    /// Removes and returns the failures of index functions, so that the caller can report them.
     pub(crate) fn take_unindexed(&mut self) -> Vec<IndexFailed> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk to one queue. Returns the number of changes, or `None` if everything was delivered.
+    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if everything was
+    /// delivered before.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
         self.queues[self.delivered % self.queues.len()].notify(chunk);
@@ -490,13 +503,14 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Whether a list contains the cached state. Without a resourceVersion, the state counts as changed.
+/// Whether a listed object has the same version as the cached object. An object without a resourceVersion counts as
+/// changed.
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
 }
 
-/// Whether the known object was replaced by another object of the same name, which cannot be decoded.
+/// Whether the undecodable `entry` is another object than `known`, which has the same name.
 pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -22,11 +22,11 @@ use self::line::{Line, Record, Requested, Source};
 pub use self::recording::{Recording, Replayed};
 use self::writer::Lines;
 
-/// A [`ListWatch`] that records the responses of another one: each request, each raw object, each error, and their
-/// times. A [`Recording`] replays them to an informer, so an incident can become a test.
+/// A [`ListWatch`] that wraps another `ListWatch` and records its responses: each request, each raw object, each error,
+/// and their times. A [`Recording`] replays them to an informer, so an incident can become a test.
 ///
-/// **The file contains all objects as they arrived, including the data of Secrets.** It is readable only by its owner,
-/// where the platform supports that. Protect copies of it yourself.
+/// **The file contains all objects as they arrived, including the data of Secrets.** Only the owner of the file can
+/// read it, where the platform supports that. Protect copies of the file yourself.
 ///
 /// # The file
 ///
@@ -46,14 +46,14 @@ use self::writer::Lines;
 /// | `BOOKMARK`, `INITIAL-EVENTS-END` | the revision |
 /// | `ERROR` | the status of the server, as JSON |
 /// | `FAILED` | the error of the request or its stream, as JSON |
-/// | `END` | the stream ended normally; a request without it was abandoned |
+/// | `END` | the stream ended normally; without this entry, the informer abandoned the request |
 /// | `FULL` | the size limit was reached, and recording stopped |
-/// | `LOST` | why recording stopped, in a few words; ignore anything behind it |
+/// | `LOST` | why recording stopped, in a few words; ignore all entries after it |
 ///
 /// A dedicated thread writes through a buffer, and flushes the buffer whenever no more entries wait. The source never
-/// waits for it. If the disk fails, is full, or is so slow that 64 MiB wait to be written, recording stops, so it has
-/// no gaps. A warning is logged once, and the last entry says so unless the disk has no space for it.
-/// [`written`](Self::written) returns the error. Nothing else is affected.
+/// waits for this thread. If the disk fails, is full, or is so slow that 64 MiB wait to be written, recording stops. So
+/// a recording has no gaps. One warning is logged, and the last entry gives the reason if the disk has space for it.
+/// [`written`](Self::written) returns the error. The informer continues normally.
 ///
 /// # Examples
 ///
@@ -107,8 +107,8 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be created or already exists, since a recording never overwrites another one, or if the
-    /// operating system cannot start a thread.
+    /// Fails if the file already exists, since a recording never overwrites another file. Also fails if the file cannot
+    /// be created, or if the operating system cannot start a thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -153,15 +153,15 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Panics
     ///
-    /// Panics if it is a source of another resource: a file describes only one.
+    /// Panics if `list_watch` is a source of another resource, because a file describes only one resource.
     pub fn record<M: ListWatch<Object = L::Object>>(&self, list_watch: M) -> Recorder<M> {
         let (known, other) = (self.log.resource.gvr(), list_watch.api_resource().gvr());
         assert!(known == other, "a recording of {known} cannot contain {other}");
         Recorder { list_watch, log: self.log.clone() }
     }
 
-    /// Completes when the recording is complete: all its recorders were dropped, for example by the end of their informer, and all entries
-    /// are in the file.
+    /// Completes when all recorders of the file were dropped and the file contains all entries. An informer drops its recorder when it
+    /// ends.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A stream that is recorded while it is read.
+/// A page or watch of a [`Recorder`]. It records each item that the informer reads.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,
@@ -246,7 +246,7 @@ impl Log {
         call
     }
 
-    /// Records the answer to a request.
+    /// Records the answer to a request, and wraps its stream.
     fn opened<S>(&self, call: u64, answer: Result<S, ApiError>) -> Result<S, ApiError> {
         let record = match &answer {
             Ok(_) => Record::Opened,

@@ -22,7 +22,7 @@ use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// For how long, and how often in that time, a server must return an older state before the reflector accepts it.
+/// How long, and how often in that time, a server must return an older state before the reflector accepts it.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
@@ -53,23 +53,24 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
 ///
 /// Delays grow and are reset after a success. A watch is successful if it lasted for a second, or if it delivered an
-/// event and is not one of many short watches in a row. A complete list is successful. But after a watch failed, only a
+/// event after at most five short watches in a row. A complete list is successful. But after a failed watch, only a
 /// successful watch resets the delays. Otherwise a server that allows no watches would receive one list after the
 /// other.
 ///
-/// A new round starts with a streaming list, if that is enabled and has not failed recently, and otherwise with a list.
-/// It asks for the last revision, so that the state never goes back in time. If the server does not have that revision,
-/// it asks for the newest state. The first list accepts any state in the cache of the server that is not older than
-/// [`not_older_than`](ReflectorConfig::not_older_than).
+/// A new round starts with a list. If streaming lists are enabled and have not failed recently, it starts with a
+/// streaming list instead. The list asks for the last revision or a newer one, so that the state never goes back in
+/// time. If the server does not have that revision, the list asks for the newest state. The first list accepts any
+/// state in the cache of the server that is not older than [`not_older_than`](ReflectorConfig::not_older_than).
 ///
-/// A server that was restored from a backup stays behind the known revision. The reflector accepts its state once the
-/// server has repeated it for a minute, although it was asked for its newest state. Nothing else makes the output go
-/// back. Objects that were created after the backup are then missing from the list, and the uid distinguishes a
-/// re-created object from the previous one.
+/// A server that was restored from a backup returns revisions that are older than the known revision. The reflector
+/// asks for the newest state, and accepts an older state once the server has repeated it for a minute. Nothing else
+/// makes the output go back. After a restore, objects that were created after the backup are missing from the list. The
+/// uid distinguishes a re-created object from the previous object.
 ///
-/// If the resource does not exist, the reflector retries with the same delays and keeps what was output: its definition
-/// may be added later, and a server that has just started may not know it yet. If the definition was deleted, the watch
-/// has reported the deletion of its objects before. If it comes back, the next list contains the current objects.
+/// If the resource does not exist, the reflector retries with the same delays and outputs no deletions. The definition
+/// of the resource may be added later, and a server that has just started may not have loaded it yet. If the definition
+/// was deleted, the watch has already reported the deletion of its objects. If the definition is added again, the next
+/// list contains the current objects.
 ///
 /// # Examples
 ///
@@ -95,23 +96,23 @@ const RESTORE_ANSWERS: u32 = 3;
 pub struct Reflector<T> {
     config: ReflectorConfig,
     delays: Backoff,
-    /// A watch failed, and none was successful since.
+    /// Whether a watch has failed since the last successful watch.
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision up to which everything was output. Empty before the first list.
+    /// The revision up to which all changes have been output. Empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors saw on the same server before this one started. Empty if there is
+    /// The newest revision that other reflectors of the same server had seen when this one started. Empty if there is
     /// none.
     known_elsewhere: String,
-    /// The server does not have that revision, so the next request asks for the newest state.
+    /// Whether the server lacks the requested revision, so that the next request asks for the newest state.
     version_unavailable: bool,
-    /// How often the server has returned an older state in a row, and since when.
+    /// How often in a row the server has returned an older state, and the time of the first one.
     older: Option<(u32, Instant)>,
-    /// The server returned pages for a list that its cache should have answered at once, so it has no cache, and lists
-    /// use pages.
+    /// Whether the server has no watch cache, so that lists use pages. It has none if it returned pages for a list at
+    /// revision "0".
     is_paginated: bool,
-    /// The server does not finish streaming lists, so they are off until then.
+    /// Streaming lists are not used until this time, because the server did not finish one.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
     /// The number of unfinished streaming lists in a row.
@@ -124,35 +125,34 @@ pub struct Reflector<T> {
     bookmark_gap: Option<Duration>,
     /// The number of watches that fell silent since the last bookmark.
     silent_watches: u32,
-    /// The current failure, and the time of the first failure in a row.
+    /// The current failure, and when the first failure in a row happened.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
-/// The next action for the driver of a [`Reflector`], and the input that answers it.
+/// A command for the driver of a [`Reflector`]. The driver answers it with an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// List a page. Answered by [`Input::Listed`].
+    /// List one page. The answer is [`Input::Listed`].
     List(ListOptions),
-    /// Open a watch that replaces the current one. Answered by [`Input::Opened`].
+    /// Open a watch that replaces the current one. The answer is [`Input::Opened`].
     Watch(WatchOptions),
-    /// Wait for the next event of the watch. Answered by [`Input::Received`], or by [`Input::TimedOut`] at the
-    /// deadline.
+    /// Wait for the next event of the watch. The answer is [`Input::Received`], or [`Input::TimedOut`] at the deadline.
     Read {
         /// The deadline.
         until: Instant,
     },
-    /// Drop the watch, if one is open, and wait. Answered by [`Input::Woke`].
+    /// Drop the open watch, if there is one, and wait. The answer is [`Input::Woke`].
     Sleep(Duration),
 }
 
-/// The result of a [`Command`].
+/// The driver's answer to a [`Command`].
 #[derive(Debug)]
 pub enum Input<T> {
-    /// The answer to a list.
+    /// The page, or the error of the request.
     Listed(Result<List<T>, ApiError>),
-    /// Whether the server accepted the watch.
+    /// Whether the server accepted the watch. Otherwise, the error of the request.
     Opened(Result<(), ApiError>),
-    /// An event, an error of the stream, or its end (`None`).
+    /// An event or an error of the watch. `None` is the end of the watch.
     Received(Option<Result<WatchEvent<T>, ApiError>>),
     /// The deadline has passed.
     TimedOut,
@@ -162,8 +162,8 @@ pub enum Input<T> {
 
 /// A change to store.
 ///
-/// Each output has the resourceVersion up to which all changes have been output. It is the one that the server sent, even if the
-/// object was changed, and it never decreases as long as revisions are numbers. It is empty if the server sends none.
+/// Each output has the resourceVersion up to which all changes have been output. This is the version that the server sent, even if a
+/// transform changed the object. It never decreases as long as versions are numbers. It is empty if the server sends none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// Replaces all objects.
@@ -201,16 +201,16 @@ pub enum Output<T> {
     },
 }
 
-/// The result of a step.
+/// The result of [`Reflector::step`].
 #[derive(Debug)]
 pub struct Step<T> {
     /// The change to store before the command is executed.
     pub output: Option<Output<T>>,
-    /// The failure to log. It does not necessarily cause a delay.
+    /// The failure to log. The reflector may continue without a delay.
     pub error: Option<ReflectorError>,
-    /// What to do next.
+    /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. They are not needed, but may take long to drop.
+    /// The objects of an abandoned list. They are not needed, but dropping them may take long.
     pub discarded: Vec<T>,
 }
 
@@ -246,7 +246,7 @@ impl<T: Object> Reflector<T> {
         Self {
             delays: Backoff::new(config.backoff, seed),
             watch_failed: false,
-            // Another seed, so that timeouts and delays are independent.
+            // Use a different seed, so that timeouts do not depend on the delays.
             jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
@@ -266,13 +266,13 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Rejects states that are older than `known_elsewhere`, the newest revision that other reflectors saw on the same
-    /// server.
+    /// Makes the reflector reject states that are older than `known_elsewhere`, the newest revision that other
+    /// reflectors of the same server have seen.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }
     }
 
-    /// Returns the first command.
+    /// Starts the reflector, and returns the first command.
     pub fn start(&mut self) -> Command {
         self.begin_round()
     }
@@ -303,7 +303,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the state. A reflector never stops by itself.
+    /// Returns the state. It is never [`Stopped`](InformerState::Stopped), because a reflector does not end.
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -325,7 +325,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the revision up to which everything was output. It is empty before the first list.
+    /// Returns the revision up to which all changes have been output. It is empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
@@ -345,7 +345,7 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Delays the next action, because of `error` if there is one.
+    /// Waits before the next action. If there is an `error`, it becomes the current failure.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -357,13 +357,13 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Delays the next action after a failed watch.
+    /// Waits before the next action, because a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
     }
 
-    /// A list is complete.
+    /// Records a complete list. Resets the delays, unless a watch has failed since the last successful watch.
     fn list_succeeded(&mut self) {
         if !self.watch_failed {
             self.delays.reset();
@@ -376,14 +376,16 @@ impl<T: Object> Reflector<T> {
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if a list of revision `returned` is too old. Accepts it if the server has repeated it often enough.
+    /// Returns an error if the revision `returned` of a list is too old. If the server has repeated the older state often enough, accepts
+    /// it and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
             self.older = None;
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // A server can only go back behind a revision that it returned itself.
+        // Accept an older state only if the server once returned a newer one. The revision `not_older_than` does not
+        // prove that.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;
@@ -394,7 +396,7 @@ impl<T: Object> Reflector<T> {
         Some(ReflectorError::WentBack { returned: returned.into(), known: self.floor().into() })
     }
 
-    /// In whole seconds, as servers expect it.
+    /// Returns a random timeout in whole seconds, as servers expect it.
     fn watch_timeout(&mut self) -> Duration {
         let shortest = self.config.watch_timeout.max(SHORTEST_WATCH_TIMEOUT);
         Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())

@@ -7,8 +7,8 @@ use pintle_ratelimit::BackoffConfig;
 
 /// Configures how a [`Reflector`](crate::reflector::Reflector) lists and watches.
 ///
-/// The defaults are client-go's, with these exceptions: streaming lists are off (client-go has them on by default since
-/// 1.35), a silent watch is reopened, and unanswered lists and watches have a deadline.
+/// The defaults are client-go's, with these exceptions: streaming lists are off, a silent watch is reopened, and
+/// unanswered lists and watches have a deadline. client-go enables streaming lists by default since 1.35.
 ///
 /// # Examples
 ///
@@ -22,47 +22,48 @@ use pintle_ratelimit::BackoffConfig;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectorConfig {
-    /// Selects objects by labels, on the server.
+    /// The label selector of lists and watches. The server evaluates it.
     pub label_selector: LabelSelector,
-    /// Selects objects by fields, on the server.
+    /// The field selector of lists and watches. The server evaluates it.
     pub field_selector: FieldSelector,
-    /// The minimum revision of the first list: a revision that this process, or the previous one, has seen or written.
-    /// Without it, the first list returns what the server has at hand, which may be older.
+    /// The minimum revision of the first list. Use a revision that this process or its predecessor has seen or written.
+    /// Without a minimum, the first list returns the state in the server's cache, which may be older.
     ///
-    /// If the server lags behind this revision, the reflector asks for the newest state. If that is older too, it waits
-    /// and reports [`WentBack`](crate::ReflectorError::WentBack). After a restore from an older backup, it waits until
-    /// the server has reached the revision again. A revision that is not a number is left to the server. Empty, the
-    /// default, accepts any state.
+    /// If the server lags behind this revision, the reflector asks for the newest state. If that state is also older,
+    /// the reflector waits and reports [`WentBack`](crate::ReflectorError::WentBack). After a restore from an older
+    /// backup, it waits until the server has reached the revision again. The reflector does not check a revision that
+    /// is not a number, but sends it to the server. An empty string, the default, accepts any state.
     pub not_older_than: String,
-    /// The page size of lists. `None` means 500 if pages cost the server nothing extra, and otherwise no pages.
+    /// The page size of lists. `None`, the default, uses pages of 500 objects where pages cost the server nothing
+    /// extra, and no pages otherwise.
     pub page_size: Option<u32>,
     /// Whether to request the initial state as a stream (`sendInitialEvents`), which needs less memory on both sides.
-    /// If the server refuses or does not finish, the reflector lists, and pauses streams for 10 minutes, doubling up to
-    /// 6 hours. Off by default, because a server that is too old for streams delays the first list by
-    /// `streaming_list_idle_timeout`.
+    /// If the server rejects or does not finish a streaming list, the reflector uses a plain list. It then uses plain
+    /// lists for 10 minutes. This time doubles with each failure, up to 6 hours. Streaming lists are off by default,
+    /// because a server that is too old for them would delay the first list by `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// How long a streaming list may deliver no new object. After that, or when the timeout of its watch has passed, it
-    /// counts as unfinished.
+    /// How long a streaming list may deliver no new object. After that, the list counts as unfinished. It also does
+    /// when the timeout of its watch has passed.
     pub streaming_list_idle_timeout: Duration,
-    /// How long a list may deliver no response and no further part of a page, and how long a watch request may be
-    /// unanswered. After that, the connection counts as dead and the request as failed. The default is two minutes. This
-    /// is longer than the timeouts of this project's REST client, so it matters for other sources.
+    /// How long a list or a watch request may wait for a response, and a list for the next object of a page. After
+    /// that, the connection counts as dead, and the request fails. The default is two minutes. This is longer than the
+    /// timeouts of this project's REST client, so it matters for other sources.
     pub list_idle_timeout: Duration,
-    /// The minimum timeout of a watch. The reflector picks a timeout between this and twice as much. The default of 5
-    /// minutes is also the minimum.
+    /// The minimum timeout of a watch. The reflector picks a random timeout between this value and twice this value.
+    /// The default is 5 minutes. Smaller values are raised to 5 minutes.
     pub watch_timeout: Duration,
-    /// How long a watch may deliver nothing, not even a bookmark. After that the connection counts as dead, and the
-    /// watch is reopened at the last revision, which costs one request.
+    /// How long a watch may deliver neither an event nor a bookmark. After that the connection counts as dead, and the
+    /// reflector reopens the watch at the last revision. This costs one request.
     ///
     /// `None`, the default, means the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
-    /// every minute, so this is a minute and a half. Each silent watch doubles the time until the next bookmark
-    /// arrives. So if a server sends no bookmarks, one or two watches are reopened in vain, until the timeout of the
-    /// watch plus `watch_grace` is shorter.
+    /// every minute, so this is a minute and a half. After each silent watch, the time doubles, until a bookmark
+    /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After them, the
+    /// normal timeout of the watch plus `watch_grace` is shorter.
     pub watch_idle_timeout: Option<Duration>,
-    /// How much longer than its timeout a watch may last. After that the connection counts as dead, and the watch is
-    /// reopened.
+    /// How much longer than its timeout a watch may last. After that the connection counts as dead, and the reflector
+    /// reopens the watch.
     pub watch_grace: Duration,
-    /// The delays after failures. They are reset after a complete list and a successful watch: see
+    /// The delays after failures. A complete list and a successful watch reset them: see
     /// [`Reflector`](crate::reflector::Reflector).
     pub backoff: BackoffConfig,
 }

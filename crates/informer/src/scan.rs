@@ -1,5 +1,5 @@
-//! Scans the bytes of an object for its identity and for the fields to drop. Takes one pass, which ends after the
-//! metadata if no later fields are dropped.
+//! Scans the bytes of an object for its identity and for the fields to drop. A scan reads the bytes once. It ends after
+//! the metadata if no later field is dropped.
 
 mod cursor;
 
@@ -14,13 +14,13 @@ use crate::Projection;
 /// A scanner for the fields of a projection.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    /// The field names as a tree. The first node is the root, the second is the metadata.
+    /// The field names as a tree. The first node is the root, and the second node is the metadata.
     nodes: Vec<Node>,
 }
 
 type Node = Vec<(String, Action)>;
 
-/// The action for a field.
+/// What the scanner does with a field.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(usize),
@@ -48,7 +48,8 @@ pub(crate) struct Outline {
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// Deeper objects are left to the decoder, which rejects them: `serde_json` has the same limit.
+/// The maximum nesting depth. The scanner gives up on deeper objects, and the decoder then rejects them, because
+/// `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
 impl Scanner {
@@ -88,8 +89,8 @@ impl Scanner {
     /// Scans the bytes of an object. Returns `None` if the scanned part is not a JSON object. The decoder then reports
     /// the error.
     ///
-    /// Other fields are skipped without validation: the decoder validates them unless they are dropped. If a field
-    /// occurs twice in the metadata, the last one counts.
+    /// Other fields are skipped without validation. The decoder validates them later, unless they are dropped. If a
+    /// field occurs twice in the metadata, the last one counts.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =
@@ -113,7 +114,7 @@ impl Scanner {
 struct Walk<'a> {
     nodes: &'a [Node],
     cursor: Cursor<'a>,
-    /// The innermost one is last.
+    /// The objects and arrays that contain the current position. The innermost one is last.
     open: Vec<Open>,
     outline: Outline,
 }
@@ -122,9 +123,9 @@ struct Walk<'a> {
 struct Open {
     node: usize,
     is_array: bool,
-    /// A member or item was read, so a comma must follow.
+    /// Whether a member or item was read, so that a comma must follow.
     has_begun: bool,
-    /// A member or item was kept.
+    /// Whether a member or item was kept.
     has_kept: bool,
 }
 
@@ -135,7 +136,7 @@ impl Walk<'_> {
         (self.open.len() <= MAX_DEPTH).then_some(())
     }
 
-    /// Moves past the next member or item, or into it.
+    /// Reads one member or item. Skips its value, or enters it if it may contain relevant fields.
     fn go_on(&mut self) -> Option<()> {
         let here = self.open.last_mut()?;
         let comma = self.cursor.at();
@@ -170,14 +171,14 @@ impl Walk<'_> {
         };
         match self.cursor.peek()? {
             b'{' => self.enter(node, false),
-            // The metadata cannot be an array.
+            // Do not enter an array, because the metadata must be an object.
             b'[' if node != METADATA => self.enter(node, true),
             _ => self.cursor.skip_value(),
         }
     }
 
-    /// Removes the member that starts at `start`, together with the comma before it. If no earlier member is kept,
-    /// removes the comma after it instead.
+    /// Removes the member that starts at `start`, together with the comma before it. If the object has no kept member
+    /// yet, removes the comma after it instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
         self.cursor.skip_value()?;
@@ -209,13 +210,13 @@ impl Outline {
         self.text(json, Field::ResourceVersion)
     }
 
-    /// Returns the key if there is a name.
+    /// Returns the key. `None` if the object has no name.
     pub(crate) fn key(&self, json: &[u8]) -> Option<ObjectKey> {
         let name = self.text(json, Field::Name)?;
         Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))
     }
 
-    /// Returns the bytes without the cut ranges.
+    /// Returns the bytes of the object without the ranges to cut.
     pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
         if self.cuts.is_empty() {
             return Cow::Borrowed(json);
@@ -240,7 +241,7 @@ fn action_of(node: &Node, name: &[u8]) -> Option<Action> {
     node.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, action)| *action)
 }
 
-/// Returns the string between two quotes. `None` if it is not JSON or not UTF-8.
+/// Returns the content of a JSON string, given its range between the quotes. `None` if it is invalid JSON or not UTF-8.
 fn unescaped(json: &[u8], text: Range<usize>) -> Option<Cow<'_, str>> {
     if json[text.clone()].contains(&b'\\') {
         return serde_json::from_slice(&json[text.start - 1..=text.end]).ok().map(Cow::Owned);

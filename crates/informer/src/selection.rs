@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::ReflectorConfig;
 
-/// The selectors that objects have to match.
+/// A label selector and a field selector. An object must match both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     pub(crate) labels: LabelSelector,
@@ -30,24 +30,24 @@ pub(crate) struct Selection {
 #[derive(Clone)]
 struct State {
     selectors: Selectors,
-    /// The number of changes so far.
+    /// How often the selectors have changed.
     choice: u64,
     /// Cancelled when the selectors change.
     changed: CancellationToken,
 }
 
-/// A source restricted to the current selectors. When they change, its watch expires, and so does each watch that is
-/// opened before the next list. So the reflector lists again, and objects that no longer match are missing from the
-/// list.
+/// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
+/// watch fails with an "expired" error, and so does each watch that is opened before the next list. So the reflector
+/// lists again, and the new list no longer contains objects that do not match.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// The selectors of the last list.
+    /// The selectors of the last list. Watches use them as well.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }
 
-/// The events of a watch, until the selectors change.
+/// The events of a watch. The watch expires when the selectors change.
 pub(crate) struct Events<E> {
     events: E,
     changed: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -65,7 +65,7 @@ impl Selection {
         Self { state: Mutex::new(State { selectors, choice: 0, changed: CancellationToken::new() }) }
     }
 
-    /// Returns the number of changes so far.
+    /// Returns how often the selectors have changed.
     pub(crate) fn choice(&self) -> u64 {
         self.lock().choice
     }
@@ -94,13 +94,12 @@ impl<L> Selected<L> {
         Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
     }
 
-    /// The [choice](Selection::choice) of the last list.
+    /// Returns how often the selectors had changed when the last list began.
     pub(crate) fn listed(&self) -> Arc<AtomicU64> {
         self.choice.clone()
     }
 
-    /// Returns the selectors of the next request: the current ones if it begins a list, otherwise the selectors of the last
-    /// list.
+    /// Returns the selectors of the next request. A new list uses the current selectors. Other requests use the selectors of the last list.
     fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if begins {

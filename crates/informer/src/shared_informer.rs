@@ -29,16 +29,16 @@ use crate::{
     Projection, ReflectorConfig, SelectorsShared, StateWatch, StopCause, Subscription, SubscriptionStatus, Transform,
 };
 
-/// A local, live copy of the objects of one resource, shared by all readers and subscribers.
+/// A local, live copy of the objects of one resource. All readers and subscribers share it.
 ///
-/// Clones are handles to one informer. It runs from [`start`](Self::start) until [`shutdown`](Self::shutdown), or until
-/// the last handle is dropped. Subscriptions and listers do not keep it running, unless an
-/// [`InformerFactory`](crate::InformerFactory) shares it.
+/// Clones are handles to one informer. The informer runs from [`start`](Self::start) until
+/// [`shutdown`](Self::shutdown), or until the last handle is dropped. Subscriptions and listers only keep it running if
+/// an [`InformerFactory`](crate::InformerFactory) shares it.
 ///
 /// # Guarantees
 ///
 /// - The cache converges to the state of the server.
-/// - Changes of one object are delivered in order. States in between may be skipped.
+/// - Changes of one object are delivered in order. Intermediate states may be skipped.
 /// - The cache and its indices change before subscribers are notified.
 /// - Subscribers do not wait for each other, and a slow subscriber does not delay the cache.
 ///
@@ -68,11 +68,12 @@ pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
     /// The resync period of subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// `None` if no factory shares the informer, or if this is the handle of the factory.
+    /// The user that this handle counts as, if a factory shares the informer. `None` for the handle that the factory
+    /// keeps.
     user: Option<User>,
 }
 
-/// The future that runs an informer. It is created on start.
+/// Creates the future that runs an informer. It is called on start.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 struct Owner<T: Object> {
@@ -83,13 +84,14 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// Taken by the first start, or by an earlier shutdown.
+    /// Removed by the first start, or by a shutdown before that.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// The identity of an informer of one type, apart from its selectors, which may change.
+/// The properties that identify an informer in a factory, besides its settings. The selectors are not included, because
+/// they may change.
 pub(crate) struct Scope<T> {
     pub(crate) resource: ApiResource,
     pub(crate) covered: Covered,
@@ -97,7 +99,7 @@ pub(crate) struct Scope<T> {
     pub(crate) transform: Option<Transform<T>>,
 }
 
-/// The settings of an informer that all its users share.
+/// Settings of an informer that apply to all its users.
 pub(crate) struct Settings {
     pub(crate) reflector: ReflectorConfig,
     pub(crate) metrics: Option<Arc<dyn Provider>>,
@@ -107,13 +109,13 @@ pub(crate) struct Settings {
 /// The namespaces that an informer covers.
 #[derive(PartialEq)]
 pub(crate) enum Covered {
-    /// One namespace, or all.
+    /// A single namespace, or all namespaces if `None`.
     Fixed(Option<String>),
     Several(Namespaces),
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Creates an informer of the objects of `list_watch`. It is not started.
+    /// Creates an informer for the objects of `list_watch`. The informer is not started.
     pub fn new(list_watch: impl ListWatch<Object = T>, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -124,22 +126,23 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. `source` returns the source of one namespace, or of all namespaces
-    /// for `None`. Each source uses one list and one watch. The informer is not started.
+    /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, it returns
+    /// the source of all namespaces. Each source uses one list and one watch. The informer is not started.
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
     /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.
-    /// [`wait_for_sync`](Self::wait_for_sync) waits until added namespaces are complete and removed namespaces are
-    /// gone. [`states_by_namespace`](Self::states_by_namespace) returns the state of each. The [`state`](Self::state)
-    /// of the informer is synced when all namespaces are, and otherwise shows the failure that has lasted longest.
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces and
+    /// none of removed namespaces. [`states_by_namespace`](Self::states_by_namespace) returns the state of each
+    /// namespace. The [`state`](Self::state) of the informer is synced when all namespaces are synced. Otherwise it
+    /// shows the failure that has lasted longest.
     ///
-    /// Namespaces are independent: each is as the server held it at some revision, and these revisions may differ. The
-    /// revision of the cache is the lowest revision of its namespaces. So a [wait](Lister::wait_for) for a
-    /// write may have to wait for the next bookmark of a quiet namespace. A namespace that cannot be listed stops the
-    /// revision, and all such waits.
+    /// Each namespace equals the state of the server at some revision, and these revisions may differ. The revision of
+    /// the cache is the lowest revision of its namespaces. So a [wait](Lister::wait_for) for a write may have to wait
+    /// for the next bookmark of a quiet namespace. If one namespace cannot be listed, the revision of the cache does
+    /// not advance, and such waits do not complete.
     ///
-    /// Each namespace costs the server a watch. For many namespaces of a large cluster, use all namespaces with a
-    /// selector instead.
+    /// Each namespace costs the server a watch. If you need many namespaces of a large cluster, watch all namespaces
+    /// with a selector instead.
     ///
     /// # Panics
     ///
@@ -159,7 +162,11 @@ impl<T: Object> SharedInformer<T> {
             let work = work.clone();
             move |place: &Place, known_elsewhere| {
                 let source = source(place.as_deref());
-                assert_eq!(source.namespace(), place.as_deref(), "the source of a namespace is of that namespace");
+                assert_eq!(
+                    source.namespace(),
+                    place.as_deref(),
+                    "the source function must return a source of the requested namespace"
+                );
                 work.driver(place, source, known_elsewhere)
             }
         };
@@ -168,16 +175,16 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| followers.follow(stop))
     }
 
-    /// Starts the informer in its own task. Does nothing if it was started or shut down before. The informer ends
-    /// when its runtime shuts down, as after [`stop`](Self::stop).
+    /// Starts the informer in its own task. Does nothing if the informer was started or shut down before. If the
+    /// runtime shuts down, the informer ends as after [`stop`](Self::stop).
     ///
     /// # Panics
     ///
     /// Panics outside of a tokio runtime. The informer can still be started afterwards.
     pub fn start(&self) {
-        // First, so that a start outside of a runtime changes nothing.
+        // Get the runtime first, so that a call outside of a runtime changes nothing.
         let runtime = tokio::runtime::Handle::current();
-        // A concurrent shutdown waits for the task from here on.
+        // From here on, a concurrent shutdown waits for the task.
         let _starting = self.owner.tasks.token();
         let launch = self.owner.launch().take();
         if let Some(launch) = launch {
@@ -185,13 +192,13 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Tells the informer to stop, for all its users. Does not wait.
+    /// Stops the informer, for all its users. Returns without waiting for the end of its task.
     pub fn stop(&self) {
         self.owner.stop();
     }
 
-    /// Stops the informer, for all its users, and waits until its task has ended. Subscriptions end after the events
-    /// that they still hold. Listers keep returning the last content of the cache.
+    /// Stops the informer, for all its users, and waits until its task has ended. Subscriptions first deliver their
+    /// waiting events, and then end. Listers keep returning the last content of the cache.
     ///
     /// # Cancel safety
     ///
@@ -202,20 +209,21 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Subscribes with the resync period of this handle's configuration, unless the subscription [sets another
-    /// one](Subscription::set_resync). The cost does not depend on the number of objects.
+    /// Creates a subscription with the resync period of this handle's configuration. The period [can be
+    /// changed](Subscription::set_resync). The cost does not depend on the number of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }
 
-    /// Subscribes to every change, in the order of all changes, as long as at most `bound` changes wait. See
-    /// [`Subscription`] for what happens beyond that. The initial objects arrive in the order of the first list, or in
-    /// no particular order if the first list was earlier.
+    /// Creates a subscription that delivers every change, in the order of all changes. At most `bound` changes wait.
+    /// [`Subscription`] describes how further changes are merged. A subscription that is created before the first list
+    /// delivers the initial objects in the order of that list. Otherwise they arrive in no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
 
-    /// Subscribes to the newest state of each object, with the resync period of this handle's configuration.
+    /// Creates a subscription to the newest state of each object, with the resync period of this handle's
+    /// configuration.
     pub fn subscribe_newest(&self) -> NewestSubscription<T> {
         NewestSubscription::new(self.queue(Delivery::Newest))
     }
@@ -239,15 +247,15 @@ impl<T: Object> SharedInformer<T> {
         Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
-    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index).
+    /// Adds an index to the cache. This is possible at any time: see [`Cache::add_index`](crate::Cache::add_index).
     ///
-    /// If `function` fails or panics on a later object, the object is stored without values in this index. All other reads find it. The
-    /// failure is logged, counted in `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
+    /// If `function` fails or panics on a later object, the object is stored without values in this index. All other reads find the object.
+    /// The failure is logged, counted in `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
     /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
     /// # Errors
     ///
-    /// [`AddIndexError`] if the name is taken, or the function fails or panics on an existing object.
+    /// [`AddIndexError`] if an index with this name exists, or if the function fails or panics on an existing object.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -256,14 +264,14 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_index(name, function)
     }
 
-    /// Whether the cache has held the whole resource at least once.
+    /// Whether the cache has contained the whole resource at least once.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache has held the whole resource once, with the current [namespaces](Self::of_namespaces) and
-    /// [selectors](Self::set_selectors). Call it again after changing these. It waits as long as the server refuses:
-    /// read [`state`](Self::state) for the reason, or add a timeout.
+    /// Waits until the cache contains the whole resource, with the current [namespaces](Self::of_namespaces) and
+    /// [selectors](Self::set_selectors). Call it again after you change these. It keeps waiting while the server
+    /// rejects requests. [`state`](Self::state) returns the reason. Add a timeout if you need one.
     ///
     /// # Errors
     ///
@@ -274,7 +282,7 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // The current namespaces and selectors count: a removed namespace never completes.
+        // Check the current namespaces and selectors, because a removed namespace is never listed.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
@@ -288,20 +296,20 @@ impl<T: Object> SharedInformer<T> {
         self.owner.whole.state()
     }
 
-    /// Returns a watch of the states. [`InformerState`] lists the changes that wake it.
+    /// Returns a watch of the informer's state. [`InformerState`] describes which changes wake it.
     pub fn states(&self) -> StateWatch {
         StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Changes the selectors, for all handles to this informer. The informer lists again, and objects that no longer
-    /// match are deleted. Until then the cache keeps the old selection. [`wait_for_sync`](Self::wait_for_sync) and
-    /// [waits](Lister::wait_for) for a revision wait for the new selection.
+    /// Changes the selectors, for all handles to this informer. The informer lists again, and then deletes objects that
+    /// no longer match from the cache. Until then, the cache contains the objects of the old selectors.
+    /// [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
     ///
     /// # Errors
     ///
     /// [`SelectorsShared`] if the informer comes from an [`InformerFactory`](crate::InformerFactory), because other
-    /// callers rely on its selection. Nothing changes then. Ask the factory for an informer with the new selectors
-    /// instead.
+    /// callers rely on its selectors. The selectors then stay the same. Ask the factory for an informer with the new
+    /// selectors instead.
     ///
     /// # Examples
     ///
@@ -337,15 +345,16 @@ impl<T: Object> SharedInformer<T> {
         Ok(())
     }
 
-    /// Returns the [namespaces](Self::of_namespaces) of the informer, to read or change them. `None` if the informer
-    /// has a single source. Also `None` if it comes from an [`InformerFactory`](crate::InformerFactory): only holders
-    /// of the set that was passed to the factory may change it.
+    /// Returns the [namespaces](Self::of_namespaces) of the informer, so that the caller can read or change them.
+    /// `None` if the informer has a single source. Also `None` if it comes from an
+    /// [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set to the factory may
+    /// change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
     /// Returns the state of each namespace of an informer [of several namespaces](Self::of_namespaces) that has
-    /// started. A namespace that was just added or removed may not be visible yet.
+    /// started. The result may lag behind namespaces that were just added or removed.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -354,12 +363,12 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Whether it was started, or stopped before the start.
+    /// Whether the informer was started, or was stopped before a start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
 
-    /// Returns a handle for a user of a factory.
+    /// Returns a handle that counts as a user of the factory.
     pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
         Self { owner: self.owner.clone(), resync, user: Some(user) }
     }
@@ -377,7 +386,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope.resource
     }
 
-    /// Returns the name in logs and metrics.
+    /// Returns the name of the informer in logs and metrics.
     pub fn name(&self) -> &str {
         &self.owner.name
     }
@@ -404,7 +413,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer permanently. A running driver cleans up by itself.
+    /// Ends the informer permanently. If a driver is running, it reports the end itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();
@@ -414,7 +423,7 @@ impl<T: Object> Owner<T> {
         }
     }
 
-    /// Nothing panics under this lock.
+    /// Locks the launch function. Poison is ignored, because nothing panics under this lock.
     fn launch(&self) -> MutexGuard<'_, Option<Launch>> {
         self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -447,7 +456,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Warns if the informer caches the data of all Secrets of a cluster, which few programs intend.
+    /// Warns if the informer caches the data of all Secrets of a cluster. Few programs need that.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();
@@ -474,7 +483,8 @@ impl<T> PartialEq for Scope<T> {
     }
 }
 
-/// Shortens the paths in a type name: `Pod` for `k8s_openapi::api::core::v1::Pod`, `Compact<Pod>` for a compact pod.
+/// Removes the module paths from a type name. For example, `k8s_openapi::api::core::v1::Pod` becomes `Pod`, and
+/// `Compact` of it becomes `Compact<Pod>`.
 fn short_name(type_name: &str) -> String {
     let paths = type_name.split_inclusive(['<', '>', ',', ' ']);
     paths.map(|path| path.rsplit_once("::").map_or(path, |(_, name)| name)).collect()

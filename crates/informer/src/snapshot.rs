@@ -16,9 +16,9 @@ pub use view::{View, Viewed};
 
 /// The objects and indices of a cache at one moment. A snapshot never changes.
 ///
-/// Creating or cloning a snapshot costs the same for any number of objects and does not block the cache. Objects that
-/// were replaced or deleted since stay in memory as long as a snapshot contains them. So use a snapshot for one piece
-/// of work and then drop it.
+/// Creating or cloning a snapshot costs the same for any number of objects, and does not block the cache. A snapshot
+/// keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for one task and then
+/// drop it.
 ///
 /// # Examples
 ///
@@ -59,9 +59,9 @@ pub struct Snapshot<T> {
 pub struct Difference<T> {
     /// Its key.
     pub key: ObjectKey,
-    /// The object in the older snapshot. `None` if there was none.
+    /// The object in the older snapshot. `None` if that snapshot does not contain it.
     pub old: Option<Arc<T>>,
-    /// The object in the newer snapshot. `None` if there is none.
+    /// The object in the newer snapshot. `None` if that snapshot does not contain it.
     pub new: Option<Arc<T>>,
 }
 
@@ -84,8 +84,8 @@ impl<T> Snapshot<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order: client-go's `ListAll`. This is the fastest way to read
-    /// all objects, because it clones no `Arc`.
+    /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This is the fastest way to
+    /// read all objects, because it clones no `Arc`.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| each(object));
     }
@@ -100,7 +100,7 @@ impl<T> Snapshot<T> {
         self.len() == 0
     }
 
-    /// Returns the objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match `selector`, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>>
     where
         T: Object,
@@ -151,19 +151,20 @@ impl<T> Snapshot<T> {
         Ok(self.pin.values_of(self.index(name)?))
     }
 
-    /// Returns the revision up to which the cache had all changes. It is empty before the first list.
+    /// Returns the revision up to which the cache had all changes when the snapshot was taken. It is empty before the
+    /// first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// Returns the objects that differ from the older snapshot `since`, in the order of the keys, deletions included.
-    /// An object that was stored again counts as different even if its content is equal.
+    /// Returns the objects that differ from the older snapshot `since`, including deleted objects. They are in the
+    /// order of the keys. An object that was stored again counts as different even if its content is equal.
     ///
     /// # Panics
     ///
     /// Panics if `since` is a snapshot of another cache.
     pub fn diff(&self, since: &Self) -> Vec<Difference<T>> {
-        assert!(self.pin.is_of_same_store(&since.pin), "snapshots of two caches cannot be compared");
+        assert!(self.pin.is_of_same_store(&since.pin), "snapshots of different caches cannot be compared");
         let differences = self.pin.differences(&since.pin).into_iter();
         let mut differences: Vec<_> = differences.map(difference).collect();
         differences.sort_unstable_by(|one, other| one.key.cmp(&other.key));

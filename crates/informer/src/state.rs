@@ -8,11 +8,11 @@ use crate::ReflectorError;
 
 /// The state of an informer.
 ///
-/// A missing custom resource or a missing permission does not stop an informer, since either may be added later. The
-/// state is then [`Degraded`](Self::Degraded), with the answer of the server as its cause.
+/// A missing custom resource or a missing permission does not stop an informer, since the resource or permission may be
+/// added later. The state is then [`Degraded`](Self::Degraded), with the answer of the server as its cause.
 ///
 /// A [watch](crate::SharedInformer::states) of the state wakes when the variant changes, and for each failure and each
-/// retry. The progress of a list and the revision are current whenever they are read, but their changes do not wake.
+/// retry. It does not wake for the progress of a list or for a new revision, but a read returns their current values.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ use crate::ReflectorError;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer lists its resource: for the first time, or again because its revision expired.
+    /// The informer lists its resource. This is the first list, or another list because the revision expired.
     Listing {
         /// The progress of the list.
         progress: ListProgress,
@@ -55,12 +55,12 @@ pub enum InformerState {
         /// The progress of the stream.
         progress: ListProgress,
     },
-    /// The informer has listed, and watches.
+    /// The informer has listed its resource, and watches it.
     Synced {
         /// The revision up to which the cache has all changes.
         resource_version: String,
     },
-    /// The informer cannot make progress and retries. The cache keeps its content.
+    /// The informer cannot make progress, and retries. The cache keeps its content.
     Degraded {
         /// The last failure.
         cause: ReflectorError,
@@ -82,8 +82,8 @@ pub enum InformerState {
 pub struct ListProgress {
     /// The number of received objects.
     pub received: usize,
-    /// The number of objects on pages that were not requested yet, if the server reports it (`remainingItemCount`). It
-    /// does not for streams, for lists with selectors, and for lists of one page.
+    /// The number of objects on pages that were not requested yet, if the server reports it (`remainingItemCount`).
+    /// Servers do not report it for streaming lists, lists with selectors, and lists of one page.
     pub remaining: Option<u64>,
 }
 
@@ -91,12 +91,12 @@ pub struct ListProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
-    /// `stop` or `shutdown` was called, or its last handle was dropped.
+    /// `stop` or `shutdown` was called, or the last handle was dropped.
     ShutDown,
     /// The tokio runtime of the informer was shut down.
     RuntimeGone,
-    /// The source panicked, or the `Metadata` of an object panicked although it had returned the identity of the object
-    /// before.
+    /// The source of the informer panicked. Or the `Metadata` of an object panicked, although it had returned the
+    /// identity of the object before.
     Panicked {
         /// The panic message.
         message: String,
@@ -104,7 +104,7 @@ pub enum StopCause {
 }
 
 impl InformerState {
-    /// Whether the informer watches, so that the cache is as current as possible.
+    /// Whether the informer has listed its resource and watches it.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
@@ -122,7 +122,7 @@ impl InformerState {
         }
     }
 
-    /// The number of received objects of a list.
+    /// Returns the number of received objects of a list.
     pub(crate) fn received(&self) -> usize {
         match self {
             Self::Listing { progress } | Self::Streaming { progress } => progress.received,
@@ -130,9 +130,9 @@ impl InformerState {
         }
     }
 
-    /// Whether a change between the states does not have to wake watchers.
+    /// Whether watchers need not be woken for a change between the two states.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        // Each failure and each retry wakes.
+        // Wake watchers for each failure and each retry.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
     }
 }

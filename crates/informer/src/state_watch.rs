@@ -9,7 +9,7 @@ use crate::panic::isolated;
 
 /// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// It returns owned states, holds no lock between calls, and does not keep the informer running.
+/// The watch returns owned states, holds no lock between calls, and does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -51,15 +51,15 @@ impl StateWatch {
         self.whole.state()
     }
 
-    /// Whether the state has changed since the last seen one.
+    /// Whether the state has changed since the state that was last marked as seen.
     pub fn has_changed(&self) -> bool {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state differs from the last seen one. Returns the current state and marks it as seen. Initially,
-    /// the state at the call of [`states`](crate::SharedInformer::states) counts as seen.
+    /// Waits until the state differs from the state that was last marked as seen. Returns the current state and marks
+    /// it as seen. Initially, the state at the call of [`states`](crate::SharedInformer::states) counts as seen.
     ///
-    /// States in between may be skipped. Returns `None` if the informer has ended and its last state was seen.
+    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its last state was seen.
     ///
     /// # Cancel safety
     ///
@@ -67,7 +67,7 @@ impl StateWatch {
     pub async fn changed(&mut self) -> Option<InformerState> {
         loop {
             let whole = self.whole.clone();
-            // Before the state is read, so that no change is missed.
+            // Register before reading the state, so that no change is missed.
             let changed = whole.changed();
             let (state, version) = whole.state_and_version();
             if std::mem::replace(&mut self.seen, version) != version {

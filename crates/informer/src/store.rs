@@ -1,17 +1,18 @@
 //! A multi-version store of values by key.
 //!
-//! A commit writes all its values with one stamp, and becomes visible in one step: the store takes over the
-//! commit's stamp. A reader reads at a stamp, and sees the newest version of each key that is not newer than the
-//! stamp. A superseded version is kept as long as a [`Pin`] has a stamp at which the version was visible.
+//! A stamp is the number of a commit. A commit writes all its values with its stamp. It becomes visible in one step,
+//! when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and sees the newest version of
+//! each key that is not newer than this stamp. A superseded version is kept as long as a [`Pin`] has a stamp at which
+//! the version was visible.
 //!
 //! Locks are taken in this order. No lock is held while user code runs, including drops of values:
 //!
-//! 1. The locks of an informer: its list of subscriptions, and then the queue of one of them, which reads from a
+//! 1. The locks of an informer: first its list of subscriptions, then the queue of one subscription, which reads from a
 //!    snapshot.
-//! 2. `writer`: held by one commit at a time, for the whole commit.
-//! 3. The lock of a shard: held for one record, or for a short section of a scan. No thread holds two.
-//! 4. `now`: held for the step in which a commit becomes visible, and to pin. A [`View`](crate::View) holds the locks
-//!    of several stores.
+//! 2. `writer`: held for a whole commit, so that there is one commit at a time.
+//! 3. The lock of a shard: held for one record, or for a short section of a scan. No thread holds two of them.
+//! 4. `now`: held while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View) holds
+//!    the `now` locks of several stores.
 
 mod now;
 mod pin;
@@ -39,7 +40,8 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The index of namespaces. The store derives its values from the keys and adds them to the values of a [`Write`].
+/// The number of the namespace index. The store derives its values from the keys, and adds them to the values of each
+/// [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
 /// The number of records that are processed in one critical section of a shard.
@@ -48,25 +50,25 @@ const SECTION: usize = 32;
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp up to which commits are visible. It changes under the lock of `now`.
+    /// The stamp of the last visible commit. It changes under the lock of `now`.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,
 }
 
-/// A value of a store. A clone must be cheap, such as a reference count.
+/// A value of a store. Cloning it must be cheap, as for an `Arc`.
 pub(crate) trait Value: Clone {
-    /// Reads the reference count that a clone will change, to prefetch several counts from memory at once. Returns
-    /// `true`.
+    /// Reads the reference count that a clone will change. Calling this for several values first lets the processor
+    /// fetch their counts from memory at the same time. Returns `true`.
     fn warm(&self) -> bool;
 }
 
-/// The change of one key in a commit.
+/// A commit's change of one key.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// `None` deletes.
     pub(crate) value: Option<V>,
-    /// The index values, each with the number of its index, always in the same order.
+    /// The index values, each with the number of its index. The indices are always in the same order.
     pub(crate) values: Vec<(u32, String)>,
 }
 
@@ -83,7 +85,7 @@ impl<V: Value> Store<V> {
         }
     }
 
-    /// Returns the current value.
+    /// Returns the current value of a key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<V> {
         self.get_at(key, || self.visible())
     }
@@ -103,27 +105,29 @@ impl<V: Value> Store<V> {
         self.visible()
     }
 
-    /// Pins the current state, and reads its resourceVersion.
+    /// Pins the current state, and calls `read` with its resourceVersion.
     pub(crate) fn pin<R>(self: &Arc<Self>, read: impl FnOnce(&str) -> R) -> (Pin<V>, R) {
         self.hold().pin(read)
     }
 
-    /// Prevents commits from becoming visible.
+    /// Prevents commits from becoming visible until the returned guard is dropped.
     pub(crate) fn hold(self: &Arc<Self>) -> Held<'_, V> {
         Held { store: self, now: self.now.lock() }
     }
 
-    /// Waits for other writers and returns the right to write.
+    /// Waits for other writers and returns the exclusive right to write.
     pub(crate) fn writer(&self) -> Writer<'_, V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// The stamp is read under the lock of the shard. So the version that is visible at the stamp exists: a version is
-    /// only removed under that lock, and after the version that supersedes it is visible.
+    /// Returns the value of a key at a stamp. `stamp` is called under the lock of the shard. So the version that is
+    /// visible at the stamp exists: a version is removed only under this lock, and only after the version that
+    /// supersedes it is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // This is almost always the right slot, and its value is fetched from memory while the keys are compared.
+        // The first slot with this hash is almost always the right one. `warm` starts to fetch its value from memory,
+        // and the keys are compared meanwhile.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = match is_there && shard.is_of(likely, key) {
@@ -137,13 +141,13 @@ impl<V: Value> Store<V> {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Returns the shard of a key, and the hash for its table.
+    /// Returns the shard of a key, and the hash of the key in the table of the shard.
     fn home(&self, key: &str) -> (u32, u32) {
         let hash = self.hasher.hash_one(key);
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)
     }
 
-    /// Drops superseded versions, unless a pin needs them.
+    /// Drops superseded versions, except those that a pin needs.
     fn settle(&self, mut superseded: Vec<Kept>) {
         superseded.sort_unstable_by_key(|kept| kept.place.shard);
         for run in superseded.chunk_by(|one, next| one.place.shard == next.place.shard) {
@@ -152,7 +156,7 @@ impl<V: Value> Store<V> {
                 let mut now = self.now.lock();
                 unwanted.retain(|kept| !now.claim(*kept));
                 drop(now);
-                // No later pin can need them, since it pins the newer versions.
+                // No later pin can need these versions, because later pins see the newer versions.
                 let mut shard = self.shards[section[0].place.shard as usize].write();
                 let release = |kept: &Kept| shard.release(kept.place.hash, kept.place.slot, kept.from);
                 let released: Vec<Option<V>> = unwanted.iter().map(release).collect();
@@ -163,7 +167,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A store in which no commit can become visible. Use it only briefly, because writers wait.
+/// A guard that prevents commits from becoming visible. Hold it only briefly, because writers wait for it.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

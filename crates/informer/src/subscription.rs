@@ -27,24 +27,25 @@ use crate::ResourceEvent;
 use crate::catch_drop::CatchDrop;
 use crate::panic::isolated;
 
-/// The events of an informer for one subscriber. Dropping it unsubscribes.
+/// The events of an informer for one subscriber. Dropping the subscription unsubscribes.
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
-/// the cache has changed. The initial objects are read on demand, in their current state. Until all of them are read,
-/// superseded objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
+/// the cache has changed. The initial objects are read on demand, in their current state. Until the subscriber has read
+/// all of them, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay anything else, and its backlog is bounded:
 ///
-/// - By default, at most one event waits for each key, from the last delivered state to the newest one, in the order in
-///   which the keys first changed. Until the event is taken, both states stay in memory: in the worst case a second
-///   state of each known object. A [`NewestSubscription`] avoids that if you do not need the old state.
+/// - By default, at most one event waits for each key. It leads from the last delivered state to the newest state.
+///   Events wait in the order in which their keys first changed. Both states stay in memory until the subscriber takes
+///   the event. In the worst case, that is a second state of each known object. A [`NewestSubscription`] avoids this if
+///   you do not need the old state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
 ///   bound. Beyond the bound, a change is merged into the last waiting change of its key, and so overtakes the changes
-///   in between. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
+///   between them. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
 ///
 /// See also [`EventChannel`], which delivers the events to threads without a runtime.
 ///
-/// The subscription ends after the remaining events when the informer stops.
+/// When the informer stops, the subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///
@@ -100,10 +101,11 @@ pub struct Subscription<T> {
 pub struct SubscriptionStatus {
     /// The number of waiting events: see [`Subscription::len`].
     pub depth: usize,
-    /// How long events have waited: since the subscriber took the last event, or since the oldest waiting event if that
-    /// is later. `None` if no event waits.
+    /// How long events have waited, measured from the latest of two times: when the subscriber last took an event, and
+    /// when the oldest waiting event arrived. `None` if no event waits.
     pub age: Option<Duration>,
-    /// The number of changes that were not delivered one by one, because they were merged with others or cancelled out.
+    /// The number of changes that were not delivered one by one. They were merged with other changes, or the changes
+    /// cancelled each other.
     pub joined: u64,
     /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,
@@ -128,11 +130,11 @@ impl<T: Object> Subscription<T> {
         self.queue.clone()
     }
 
-    /// Sets the resync period of this subscription. After each period, starting now, the subscriber receives each
-    /// object as an update with equal `old` and `new`. Objects that change meanwhile are left out, and waiting events
-    /// come first. A round is skipped while the subscriber is still reading the initial objects or the previous round.
-    /// A resync sends no request to the server. `None` disables resyncs. Periods below one second are raised to one
-    /// second.
+    /// Sets the resync period of this subscription. The first period starts now. After each period, the subscriber
+    /// receives each object as an update with equal `old` and `new`. Waiting events come first, and objects that change
+    /// meanwhile are excluded. A resync is skipped if the subscriber is still reading the initial objects or the
+    /// previous resync. A resync sends no request to the server. `None` disables resyncs. Periods below one second are
+    /// raised to one second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
@@ -147,23 +149,24 @@ impl<T: Object> Subscription<T> {
         poll_fn(|context| self.queue.poll_next(context)).await.map(event)
     }
 
-    /// Blocks the thread until the next event arrives. It needs no runtime and must not be called on threads of one.
+    /// Blocks the thread until the next event arrives. No runtime is needed. Do not call this method on a thread of an
+    /// async runtime.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_next(context)).map(event)
     }
 
-    /// Returns the next event if there is one.
+    /// Returns the next event, if one is waiting.
     pub fn try_next(&mut self) -> Option<ResourceEvent<T>> {
         self.queue.try_next().map(event)
     }
 
-    /// Whether the subscriber has handled all initial objects: it took them all and then asked for another event. A
-    /// synced cache does not imply synced subscribers.
+    /// Whether the subscriber has handled all initial objects. It has if it took all of them and then asked for another
+    /// event. A synced cache does not imply synced subscribers.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
 
-    /// Returns a handle with which other tasks can wait for [`has_synced`](Self::has_synced).
+    /// Returns a handle for other tasks. They can use it to wait until the subscriber has handled all initial objects.
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
@@ -173,8 +176,8 @@ impl<T: Object> Subscription<T> {
         self.queue.status()
     }
 
-    /// Returns the number of waiting events. Fewer may be delivered, if initial objects or objects of a resync have
-    /// changed since.
+    /// Returns the number of waiting events. Fewer events may be delivered if initial objects or objects of a resync
+    /// have changed.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -205,8 +208,8 @@ impl SyncHandle {
         *self.synced.borrow()
     }
 
-    /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription was dropped
-    /// before.
+    /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription is dropped
+    /// before that.
     ///
     /// # Cancel safety
     ///
@@ -221,7 +224,7 @@ fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
         Change::Added { object, is_initial } => ResourceEvent::Added { object: object.into_arc(), is_initial },
         Change::Updated { old, new } => {
             let new = new.into_arc();
-            // The queue of a `Subscription` keeps old states, so `old` is always set.
+            // The queue of a `Subscription` keeps old states, so `old` is always present.
             ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), CatchDrop::into_arc), new }
         }
         Change::Deleted { object, final_state_known } => {
@@ -230,7 +233,7 @@ fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
     }
 }
 
-/// Polls until ready, and parks the thread in between.
+/// Polls until the result is ready, and parks the thread between the polls.
 fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -242,13 +245,13 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     loop {
         match poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(ready) => return ready,
-            // `park` returns at once if `unpark` was called since the poll, so no wake-up is lost.
+            // If `unpark` was called since the poll, `park` returns at once. So no wake-up is lost.
             Poll::Pending => thread::park(),
         }
     }
 }
 
-/// Raises a resync period to at least a second.
+/// Raises a resync period to at least one second.
 pub(crate) fn clamp_period(period: Duration) -> Duration {
     const SHORTEST: Duration = Duration::from_secs(1);
     period.max(SHORTEST)

@@ -1,4 +1,5 @@
-//! The locks of the store: std's, shuttle's under `--cfg pintle_shuttle`, or loom's under `--cfg pintle_loom`.
+//! The locks and atomics of the store. They are those of std, or shuttle's under `--cfg pintle_shuttle`, or loom's
+//! under `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 use loom::sync as imp;
@@ -11,7 +12,7 @@ use std::sync::PoisonError;
 
 pub(crate) use imp::{Condvar, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 
-/// A mutex without poisoning: no user code runs while it is held.
+/// A mutex without poisoning, because no user code runs while it is held.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

@@ -1,28 +1,29 @@
-//! The users of an informer that a factory shares.
+//! Counts the users of an informer that a factory shares.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::on_error::Listening;
 
-/// All users of one informer: handles, listers and subscriptions.
+/// The user count of one informer. Handles, listers and subscriptions count.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called when the last user leaves, without locks. Another user may have arrived by then.
+    /// Called without locks when the last user is dropped. A new user may exist by then.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
-/// One user of an informer. Clones count as further users.
+/// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// The error handler of the caller that asked for the informer. The caller may have passed handles on.
+    /// Keeps the error handler of the caller that requested the informer registered. The caller may have given its
+    /// handles away.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
 /// The user counts.
 const COUNTS: u8 = 0;
-/// The user counts until an index function reads through it.
+/// The user counts until an index function reads the cache through it.
 const UNDECIDED: u8 = 1;
 /// The user does not count.
 const LEFT: u8 = 2;
@@ -53,16 +54,16 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user that reads the cache. It stops counting if an index function of that cache reads through it,
-    /// until something else does. The index function lives as long as the informer, so the informer would otherwise
-    /// keep itself running.
+    /// Returns a user for a lister. It stops counting when an index function of the same cache reads through the
+    /// lister, and counts again after any other read. The informer owns its index functions, so it would otherwise keep
+    /// itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// Called before each read. `is_indexing` returns whether an index function of the same cache is reading.
+    /// Must be called before each read. `is_indexing` returns whether an index function of the same cache is reading.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

@@ -1,5 +1,5 @@
-//! Concurrent commits and reads of the store, in every interleaving with a few preemptions, in Rust's memory
-//! model:
+//! Tests concurrent commits and reads of the store. loom tries every interleaving with a few preemptions, in Rust's
+//! memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-informer --test loom
@@ -17,7 +17,7 @@ use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 
 type Pods = Arc<Cache<PartialObject>>;
 
-/// Tries all runs with this many preemptions. `LOOM_MAX_PREEMPTIONS` overrides it.
+/// Runs the test in all interleavings with a limited number of preemptions. `LOOM_MAX_PREEMPTIONS` overrides the limit.
 fn explore(test: impl Fn(&Pods) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(3);
@@ -38,7 +38,7 @@ fn version_in(snapshot: &Snapshot<PartialObject>, name: &str) -> String {
     snapshot.get(&key(name)).map(|pod| pod.metadata.resource_version.clone()).unwrap_or_default()
 }
 
-/// Stores a value to which only the cache has a reference.
+/// Stores a value without another reference to it.
 fn put(pods: &Pods, name: &str, version: u64) -> Weak<PartialObject> {
     let pod = pod(name, version);
     let weak = Arc::downgrade(&pod);

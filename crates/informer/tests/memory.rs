@@ -1,4 +1,4 @@
-//! The memory of objects. One test at a time, because the allocator counts for the whole process.
+//! Tests how much memory objects take. One test runs at a time, because the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -19,8 +19,8 @@ static TURN: Mutex<()> = Mutex::new(());
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
 
-/// A pod of a real cluster with random names, uids, digests, addresses and times, five in a set, without managed
-/// fields.
+/// Returns a pod like those of a real cluster, without managed fields. Names, uids, digests, addresses and times are
+/// random. Five pods belong to one set.
 fn pod(n: usize) -> String {
     let mut random = fastrand::Rng::with_seed(n as u64);
     let mut of_set = fastrand::Rng::with_seed((n / REPLICAS) as u64);
@@ -63,13 +63,13 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let held = live() / PODS;
     assert!(held <= 1_200, "{held} bytes a pod");
 
-    // Selectors read labels, which are shared within a set.
+    // Selectors read labels. The pods of a set share them.
     let selected = cache.list().iter().filter(|pod| pod.metadata().labels().contains_key("pod-template-hash")).count();
     assert_eq!(selected, PODS);
     let with_labels = live() / PODS;
     assert!(with_labels <= 1_500, "{with_labels} bytes a pod once labels were read");
 
-    // Only some decoded objects are kept.
+    // Only a few decoded objects are kept.
     let decoded = live();
     let one = serde_json::from_str::<DynamicObject>(&pods[0]).unwrap();
     let decoded = live() - decoded;
@@ -77,7 +77,7 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let before = live();
     cache.list().iter().for_each(|pod| drop(pod.get().unwrap()));
     let more = live() - before;
-    assert!(more <= 18 * decoded, "{more} bytes for those that were read, of {decoded} each");
+    assert!(more <= 18 * decoded, "{more} more bytes after reads of objects with {decoded} bytes each");
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn streaming_list_ends_without_copying_objects() {
     assert!(matches!(&step.output, Some(Output::Replaced { objects, .. }) if objects.len() == OBJECTS));
     // The test harness may allocate as well.
     let (made, freed) = (change.allocations, change.deallocations);
-    assert!(made < OBJECTS / 20 && freed < OBJECTS / 20, "{made} pieces of memory were made, {freed} were freed");
+    assert!(made < OBJECTS / 20 && freed < OBJECTS / 20, "{made} allocations, {freed} deallocations");
 }

@@ -1,4 +1,4 @@
-//! Custom serde functions for the fields of a kubeconfig.
+//! Serde functions for the fields of a kubeconfig.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,12 @@ use zeroize::Zeroizing;
 
 use crate::Data;
 
-/// Base64 as Go reads it: with padding, and with trailing bits that need not be zero.
+/// Decodes base64 as Go does: the padding is required, and the unused last bits may have any value.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// kubectl writes an empty list as `null`, and other programs write any empty value so.
+/// Reads `null` as an empty value. kubectl writes an empty list as `null`, and other programs write any empty value as
+/// `null`.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -27,13 +28,13 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A list of strings. kubectl reads a `null` in it as an empty string.
+/// Reads a list of strings. Reads a `null` item as an empty string, as kubectl does.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// A map of lists of strings. kubectl reads a `null` in it as an empty list or an empty string.
+/// Reads a map of lists of strings. Reads a `null` as an empty list or an empty string, as kubectl does.
 pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
@@ -43,19 +44,19 @@ pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
     Ok(lists.unwrap_or_default().into_iter().map(|(name, Texts(texts))| (name, texts)).collect())
 }
 
-/// An optional path. An empty string means `None`.
+/// Reads an optional path. An empty string means `None`.
 pub(crate) fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     let text: Option<String> = Option::deserialize(deserializer)?;
     Ok(text.filter(|text| !text.is_empty()).map(PathBuf::from))
 }
 
-/// Optional bytes. An empty string means `None`.
+/// Reads optional bytes. An empty string means `None`.
 pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
     let data: Option<Data> = Option::deserialize(deserializer)?;
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// A map by name. In the file, it is a list of `{name: …, $member: …}`.
+/// Defines a module for a map whose keys are names. In the file, the map is a list of `{name: …, $member: …}`.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -107,7 +108,7 @@ named_list!(contexts, "context", crate::Context);
 named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A string that error messages do not show, and that is wiped on drop.
+/// A secret string. Error messages do not show it, and its memory is wiped on drop.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -187,7 +188,7 @@ pub(crate) mod secrets {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Long values are often folded over several lines.
+        // Remove line breaks and spaces: long values are often folded over several lines.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))

@@ -1,4 +1,4 @@
-//! Reduced forms of a configuration: the current context only, self-contained, or without secrets.
+//! Smaller copies of a configuration: only the current context, with the content of its files, or without secrets.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";
 
 impl Kubeconfig {
-    /// Returns a configuration with only the current context, its cluster and its user.
+    /// Returns a copy of the configuration with only the current context, its cluster and its user.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context, and [`Error::NotFound`] if it does not exist.
+    /// Returns [`Error::NoContext`] if there is no current context, and [`Error::NotFound`] if the current context does
+    /// not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
         if name.is_empty() {
@@ -31,8 +32,8 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a configuration in which the content of certificate and key files replaces their paths, so that it can
-    /// be used on another machine. Token files stay paths, because their content changes.
+    /// Returns a copy of the configuration that contains the certificates and keys instead of the paths of their files.
+    /// The copy can be used on another machine. Token files stay paths, because their content changes.
     ///
     /// # Errors
     ///
@@ -49,9 +50,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Returns a configuration without secrets, for printing. It has no tokens, passwords or keys, no arguments and
-    /// variables of credential plugins, and no user and password in URLs. The values of unknown fields and of other
-    /// programs' data are removed too.
+    /// Returns a copy of the configuration without secrets, for printing. The copy has no tokens, passwords or keys, no
+    /// arguments and variables of credential plugins, and no user names and passwords in URLs. The copy also lacks the
+    /// values of unknown fields and of other programs' data.
     ///
     /// # Examples
     ///
@@ -97,8 +98,8 @@ impl Kubeconfig {
         shown
     }
 
-    /// Returns a configuration like [`redacted`](Self::redacted), and without certificates: the output of `kubectl
-    /// config view`.
+    /// Returns a copy of the configuration without secrets and without certificates, as `kubectl config view` prints
+    /// it. See [`redacted`](Self::redacted).
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {
@@ -133,7 +134,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity. A vector that grows leaves unwiped copies.
+    // Reserve the full capacity. A growing vector would leave copies in memory that are not wiped.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

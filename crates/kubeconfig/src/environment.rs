@@ -1,4 +1,4 @@
-//! The environment of a program, as far as its configuration depends on it.
+//! The environment variables and paths that a program's configuration depends on.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// `KUBECONFIG`: a list of files, separated as in `PATH`.
+    /// `KUBECONFIG`: a list of files, with the same separator as in `PATH`.
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// `KUBERNETES_SERVICE_HOST`, which is set in every container of a pod.
+    /// `KUBERNETES_SERVICE_HOST`. Kubernetes sets it in every container.
     pub service_host: Option<String>,
-    /// `KUBERNETES_SERVICE_PORT`, which is set in every container of a pod.
+    /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets it in every container.
     pub service_port: Option<String>,
     /// `POD_NAMESPACE`: the pod's namespace, if its manifest sets the variable.
     pub pod_namespace: Option<String>,
-    /// The root of the file system, under which a pod's service account is mounted.
+    /// The root directory. The files of a pod's service account have fixed paths in this directory.
     pub root: PathBuf,
 }
 
@@ -46,7 +46,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// Reads the current environment of this process.
+    /// Reads the environment variables of this process.
     pub fn of_process() -> Self {
         let text = |name| std::env::var(name).ok();
         Self {

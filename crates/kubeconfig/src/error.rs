@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// Why a configuration cannot be loaded, used or written.
+/// An error of loading, using or writing a configuration.
 ///
 /// Each message names the file and a fix. No message shows a secret.
 ///
@@ -26,7 +26,7 @@ use thiserror::Error as ThisError;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// A requested name does not exist.
+    /// There is no context, cluster or user with a requested name.
     #[error("{kind} {name:?} does not exist; {}", choices(.known))]
     NotFound {
         /// `context`, `cluster` or `user`.
@@ -36,31 +36,31 @@ pub enum Error {
         /// The existing names.
         known: Vec<String>,
     },
-    /// There is no configuration.
+    /// There is no kubeconfig, and the program does not run in a pod.
     #[error(
         "there is no configuration: none in {}, and this is not a pod; name a kubeconfig file or set KUBECONFIG",
         paths(.looked_at)
     )]
     Empty {
-        /// The files that were tried.
+        /// The paths at which the program looked for a kubeconfig.
         looked_at: Vec<PathBuf>,
     },
-    /// No context is chosen.
+    /// The kubeconfig has no current context, and the program requested none.
     #[error("no context is chosen: set current-context in the kubeconfig, or name a context; {}", choices(.known))]
     NoContext {
         /// The existing names.
         known: Vec<String>,
     },
-    /// The configuration is inconsistent or incomplete. The list has all problems.
+    /// The configuration is inconsistent or incomplete. The list contains all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used.
+    /// Several files cannot be used. The list contains an error for each file.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
     #[error("this is not a pod: {variable} is not set")]
     NotInCluster {
-        /// The missing environment variable, which every container has.
+        /// The environment variable that is not set. Kubernetes sets it in every container.
         variable: &'static str,
     },
     /// A file cannot be read.
@@ -76,13 +76,13 @@ pub enum Error {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and on which line.
+        /// The problem and its line.
         message: String,
     },
     /// A configuration cannot be written as YAML.
     #[error("the configuration cannot be written as YAML: {message}")]
     Print {
-        /// Why it cannot be written.
+        /// The reason.
         message: String,
     },
     /// Another program is writing the file.
@@ -105,7 +105,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether there is no configuration, as opposed to a broken one.
+    /// Returns whether the error means that there is no configuration. A broken configuration is another error.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }
@@ -133,11 +133,11 @@ impl From<Error> for ApiError {
 pub struct Problem {
     /// The file, if it is known.
     pub file: Option<PathBuf>,
-    /// The line in that file, from 1: of the invalid field, or of the parent of a missing field.
+    /// The line in the file. The first line is 1. For a missing field, this is the line of the parent.
     pub line: Option<usize>,
     /// The invalid field, such as `clusters["eu-1"].server`.
     pub field: String,
-    /// What is wrong, and how to fix it.
+    /// A description of the problem and of its fix.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! The files of a configuration, and how to read and merge them.
+//! Finds, reads and merges the files of a configuration.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,37 +34,37 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the file was named explicitly and must exist.
+    /// Whether the caller named the file. Such a file must exist.
     explicit: bool,
 }
 
 impl Files {
-    /// Uses one file, which must exist, and no other.
+    /// Returns a list of only this file. The file must exist.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// Uses the files of `KUBECONFIG`, or `.kube/config` in the home directory. Missing files are skipped.
+    /// Returns the files of `KUBECONFIG`, or `.kube/config` in the home directory. Files that do not exist are skipped.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
-    /// Returns the files in order, without duplicates.
+    /// Returns the paths of the files in order, without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// Reads and merges the files.
     ///
-    /// - For each name, the first file that defines it wins as a whole. The first `current-context` that is not empty
-    ///   wins.
-    /// - Relative paths in a file start at its own directory.
-    /// - Without any file, the configuration is empty.
+    /// - If several files have an entry of the same name, the entry of the first file is used as a whole. The first
+    ///   `current-context` that is not empty is used.
+    /// - Relative paths in a file are relative to the directory of that file.
+    /// - If no file exists, the configuration is empty.
     ///
     /// # Errors
     ///
     /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be used, and [`Error::Many`] with all errors if
-    /// several cannot.
+    /// several files cannot be used.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -74,7 +74,8 @@ impl Files {
         }
     }
 
-    /// Like [`load`](Self::load), but returns what could be read together with the errors of the other files.
+    /// Reads and merges the files as [`load`](Self::load) does, but ignores files with errors. Returns the merged
+    /// configuration of the other files, and the errors.
     pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
@@ -92,7 +93,7 @@ impl Files {
         (config, errors)
     }
 
-    /// Returns the unmerged content of one file, or `None` if it is optional and missing.
+    /// Reads one file without merging it. Returns `None` if the file does not exist and is optional.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -102,20 +103,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text, up to one byte more than [`yaml::MAX_SIZE`], so that an endless file is rejected for its size.
-/// The text can contain keys and is wiped on drop.
+/// Reads a file as text. Stops one byte after [`yaml::MAX_SIZE`], so that an endless file is rejected for its size. The
+/// text can contain keys, so its memory is wiped on drop.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity. A vector that grows leaves unwiped copies.
+    // Reserve the full capacity. A growing vector would leave copies in memory that are not wiped.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
-/// Opens a file that a kubeconfig names, or that is read a second time. Rejects pipes and devices: opening a pipe
-/// blocks, a device may have no end, and a client could not read either again.
+/// Opens a regular file. Rejects pipes and devices: opening a pipe blocks, a device may have no end, and their content
+/// cannot be read twice.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     match path.metadata()?.is_file() {
         true => File::open(path),
@@ -123,15 +124,15 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory for relative paths in `file`.
+/// Returns the directory of a file. The relative paths in the file are relative to this directory.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
-    // Absolute, so that a later change of the working directory has no effect.
+    // Make the path absolute, so that a later change of the working directory has no effect.
     std::path::absolute(directory).unwrap_or_else(|_| directory.into())
 }
 
 impl Kubeconfig {
-    /// Parses a text, such as the content of a file. Relative paths are not changed.
+    /// Parses the text of a kubeconfig file. Relative paths are not changed.
     ///
     /// # Errors
     ///
@@ -144,12 +145,12 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Print`] if it contains a path that is not UTF-8.
+    /// Returns [`Error::Print`] if the configuration contains a path that is not UTF-8.
     pub fn to_yaml(&self) -> Result<String, Error> {
         yaml::print(self).map(|text| text.to_string())
     }
 
-    /// Adds the entries and settings of `other` that `self` does not have.
+    /// Adds the entries and settings of `other` that do not exist in `self`.
     pub fn merge(&mut self, other: Self) {
         fn fill<K: Ord, V>(into: &mut std::collections::BTreeMap<K, V>, from: std::collections::BTreeMap<K, V>) {
             for (name, value) in from {

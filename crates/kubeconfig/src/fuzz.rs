@@ -1,4 +1,4 @@
-//! Entry points for fuzzing, used by `fuzz/` and by the test below. They panic if a property does not hold.
+//! Entry points for fuzzing. `fuzz/` and the test below use them. They panic if a property does not hold.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
-/// Reads a file. A file that can be read can be written and read again, with and without its secrets. The lines of
-/// problems are within the file.
+/// Parses a file. If this succeeds, checks that the configuration can be written and read again, with and without its
+/// secrets, and that the line numbers of problems are lines of the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -17,7 +17,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
     let lines = Lines::of(&text);
-    // In YAML, a single carriage return ends a line.
+    // YAML also ends a line at a carriage return without a line feed.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::Error::Invalid(problems)) = config.validate() {
         for problem in problems {
@@ -25,7 +25,7 @@ pub fn kubeconfig(bytes: &[u8]) {
             assert!(line.is_none_or(|line| (1..=last).contains(&line)), "{line:?} of {problem}");
         }
     }
-    // No call may panic.
+    // These calls must not panic.
     let _ = config.client_config(&Overrides::default());
     let _ = config.minified();
 }

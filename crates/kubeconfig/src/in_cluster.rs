@@ -1,4 +1,4 @@
-//! The configuration of a pod, and the choice between it and kubeconfig files.
+//! The configuration of a pod. [`infer`] uses it if there are no kubeconfig files.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,23 +8,22 @@ use pintle_meta::ClientConfig;
 use crate::files::{open_regular, read_bounded};
 use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
-/// The name of the pod's cluster, user and context in error messages.
+/// The name of a pod's cluster, user and context. Error messages show it.
 const NAME: &str = "in-cluster";
 
-/// Returns the configuration that a program should use, given an optional kubeconfig path and overrides. It uses the
-/// first of these:
+/// Returns the client configuration of a program. The function uses the first of these sources that exists:
 ///
-/// 1. The kubeconfig at `path`, if there is one. It must exist.
+/// 1. The kubeconfig at `path`, if `path` is not `None`. The file must exist.
 /// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. In a pod, its service account. Overrides apply to it as to a kubeconfig. Values without an override stay, such as
-///    the account's token if the server is overridden.
+/// 3. In a pod, its service account. Overrides apply to the account as they do to a kubeconfig. An override changes
+///    only its own values: if the server is overridden, the account's token is still used.
 ///
-/// A broken kubeconfig, or a context, cluster or user that does not exist, is an error. It does not fall through to the
-/// next source.
+/// A broken kubeconfig is an error, and so is a context, cluster or user that does not exist. The function does not use
+/// the next source then.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if there is no configuration, or the error of the configuration that it found.
+/// Returns [`Error::Empty`] if no source exists. Otherwise returns the errors of the source.
 ///
 /// # Examples
 ///
@@ -43,7 +42,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // A service account has no named entries to choose from.
+    // Remove empty overrides: a service account has no contexts, clusters and users to choose from.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -51,17 +50,17 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // A server can be used without an account.
+        // If a server is overridden, it can be used without an account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the configuration of a pod: its service account, and the API server from the environment.
+/// Returns the client configuration of a pod, from its service account and its environment variables.
 ///
-/// The token and the CA certificate stay files, so that a client follows their rotation. If the CA file is missing, the
-/// system's CA certificates are used.
+/// The client configuration has the paths of the token and of the CA certificate, so the client reads the files again
+/// when they are rotated. If the CA file is missing, the system's CA certificates are used.
 ///
 /// # Errors
 ///
@@ -81,7 +80,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the pod's account as a kubeconfig, so that overrides have the same meaning for both.
+/// Returns the pod's account as a kubeconfig, so that overrides work in the same way for both.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -91,7 +90,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // The client reads it; here it only has to exist.
+    // Only check that the file exists. The client reads the token later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -119,7 +118,8 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Whether the error means that there is no account, as opposed to an unusable one. A pod may have no account mounted.
+/// Returns whether the error means that the program has no service account. An account that cannot be read is another
+/// error. A pod can run without an account.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

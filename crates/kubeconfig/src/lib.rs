@@ -26,13 +26,15 @@
 //!
 //! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
 //!   [`Context`]s by name.
-//! - [`Files`] are the files of a configuration. They load it, and write each change to the right file.
-//! - [`Overrides`] are a program's flags, which override the files. [`Environment`] has the environment variables and
-//!   paths.
+//! - [`Files`] are the files of a configuration. A `Files` loads the configuration, and writes each change to the file
+//!   of the changed entry.
+//! - [`Overrides`] are values that override the files. A program sets them from its flags. [`Environment`] has the
+//!   environment variables and paths.
 //! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for a client.
-//! - [`Error`] names the file, the field and the fix. A [`Problem`] is one of several that validation found.
+//! - An [`Error`] names the file, the field and the fix. A [`Problem`] is one result of a validation.
 //!
-//! Secrets have a type that does not print itself. Files are read only when a function is called; nothing is cached.
+//! `Debug` and error messages never show secrets. This crate reads files only when a function is called, and caches
+//! nothing.
 
 mod de;
 mod edit;

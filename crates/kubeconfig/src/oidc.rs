@@ -1,4 +1,4 @@
-//! The auth provider `oidc`: its settings for a client, and writing new tokens to the file.
+//! The auth provider `oidc`: reads its settings and writes new tokens to the file.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -16,8 +16,8 @@ const CLIENT: &str = "client-id";
 const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
-/// Returns the login settings of a user whose entry is in the file `origin`, or the problem with them. As in client-go,
-/// `extra-scopes` has no effect: a refresh requests the same scopes as the login.
+/// Returns the login settings of a user. `origin` is the file of the user's entry. Returns a message if the settings
+/// are invalid. As in client-go, `extra-scopes` has no effect: a refresh requests the same scopes as the login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
         return Err(format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name));
@@ -37,7 +37,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     };
     let (issuer_url, client_id) = (needed(ISSUER)?, needed(CLIENT)?);
     let login = [ISSUER, CLIENT].map(|name| provider.config[name].clone());
-    // Absolute, so that a later change of the working directory has no effect.
+    // Make the path absolute, so that a later change of the working directory has no effect.
     let file = origin.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
     let entry = file.map(|file| Entry { file, user: user.into(), login });
     Ok(OidcConfig {
@@ -51,7 +51,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// A user's entry in a file, to which new tokens are written.
+/// A user's entry in a file. New tokens are written to this entry.
 struct Entry {
     file: PathBuf,
     user: String,

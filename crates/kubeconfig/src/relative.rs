@@ -1,10 +1,11 @@
-//! Relative paths in a kubeconfig, which start at the directory of the file. No I/O.
+//! Converts between absolute paths and the relative paths in a kubeconfig file. Relative paths are relative to the
+//! directory of the file. Does no I/O.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths absolute, relative to `directory`.
+/// Makes all paths of a configuration absolute. `directory` is the directory of its file.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {
@@ -13,17 +14,18 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes the paths of a cluster relative to `directory` if they are beneath it.
+/// Makes the paths of a cluster relative to `directory` if they are in that directory.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes the paths of a user relative to `directory` if they are beneath it.
+/// Makes the paths of a user relative to `directory` if they are in that directory.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Paths elsewhere stay absolute, because a path with `..` breaks when either side moves.
+/// Makes a path relative to `directory` if it is in that directory. Other paths stay absolute: a path with `..` would
+/// be wrong after the kubeconfig or the named file moves.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()
@@ -49,7 +51,7 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // A bare command name is looked up on PATH; one with a separator is a path.
+    // A command name without a separator is looked up on PATH. A command with a separator is a path.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
@@ -57,13 +59,13 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
         change(&mut path);
         // Leave the command unchanged if the joined path is not UTF-8.
         if let Ok(text) = path.into_os_string().into_string() {
-            // Without a separator, the command would be looked up on PATH.
+            // Without a separator, the client would look up the command on PATH.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
         }
     }
 }
 
-/// Removes `.`, and `..` where that is possible without looking at the file system.
+/// Removes `.` from a path, and `..` if this is possible without access to the file system.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

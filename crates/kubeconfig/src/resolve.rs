@@ -12,15 +12,15 @@ use pintle_meta::{
 use crate::validate::Report;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
-/// Values that override the files: the flags that a program shares with kubectl.
+/// Values that override those of the kubeconfig files. They correspond to flags of kubectl.
 ///
-/// A field that is `None` or empty keeps the value of the files or of the pod's service account. Some fields replace
+/// If a field is `None` or empty, the value of the files or of the pod's service account is used. Some fields replace
 /// more than one value:
 ///
 /// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings for verifying the
 ///   server.
-/// - A certificate or key replaces both its file and its data.
-/// - A server without a `tls_server_name` drops the `tls-server-name` of the files.
+/// - A certificate or key replaces both the file and the data of the certificate or key.
+/// - A server replaces the `tls-server-name` of the files too, even if `tls_server_name` is `None`.
 ///
 /// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA of the files if they name one.
 ///
@@ -40,54 +40,54 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// The context, instead of `current-context`.
+    /// The context. It replaces `current-context`.
     pub context: Option<String>,
-    /// The cluster, instead of the context's cluster. It must exist.
+    /// The cluster. It replaces the cluster of the context, and must exist.
     pub cluster: Option<String>,
-    /// The user, instead of the context's user. It must exist.
+    /// The user. It replaces the user of the context, and must exist.
     pub user: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The expected name in the server's certificate, instead of the URL's host.
+    /// The expected name in the server's certificate. `None` means the host of the URL.
     pub tls_server_name: Option<String>,
-    /// Whether to accept any server certificate.
+    /// Whether to accept every certificate of the server.
     pub insecure_skip_tls_verify: Option<bool>,
-    /// A file with the CA certificates for the server.
+    /// The path of the CA certificates for the server.
     pub certificate_authority: Option<PathBuf>,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Whether not to request compressed responses.
+    /// Whether to disable the compression of responses.
     pub disable_compression: Option<bool>,
-    /// A file with the client's certificate chain.
+    /// The path of the client's certificate chain.
     pub client_certificate: Option<PathBuf>,
-    /// A file with the private key of the client's certificate.
+    /// The path of the private key for the client's certificate.
     pub client_key: Option<PathBuf>,
-    /// A bearer token. It replaces both the token and the token file.
+    /// The bearer token. It replaces the token and the token file of the user.
     pub token: Option<Secret>,
-    /// A file with the bearer token. It replaces both the token and the token file. If `token` is also set, the file
-    /// has later tokens.
+    /// The path of the bearer token. It replaces the token and the token file of the user. If `token` is also set, the
+    /// client uses `token` first and reads later tokens from the file.
     pub token_file: Option<PathBuf>,
     /// The user name for basic authentication.
     pub username: Option<String>,
     /// The password for basic authentication.
     pub password: Option<Secret>,
-    /// The user to impersonate.
+    /// The name of the user to impersonate.
     pub impersonate: Option<String>,
-    /// The UID to impersonate. Requires a user to impersonate.
+    /// The UID to impersonate. It requires a user name to impersonate.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. Requires a user to impersonate.
+    /// The groups to impersonate. They require a user name to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// Extra attributes to impersonate. Each replaces the attribute of that name in the files. Requires a user to
-    /// impersonate.
+    /// The extra attributes to impersonate. Each attribute replaces the attribute of the same name in the files. They
+    /// require a user name to impersonate.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The deadline of a whole request. Zero means none.
+    /// The maximum duration of a whole request. Zero means no maximum.
     pub timeout: Option<Duration>,
 }
 
 impl fmt::Debug for Overrides {
-    /// Hides passwords in fields that can contain them.
+    /// Hides the passwords in all fields that can contain one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
         let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
@@ -120,16 +120,18 @@ impl fmt::Debug for Overrides {
 }
 
 impl Kubeconfig {
-    /// Returns the client configuration for a context: its cluster and its user's credentials.
+    /// Returns the client configuration for a context. It has the context's cluster and the credentials of the
+    /// context's user.
     ///
-    /// As in client-go, credentials and CA certificates are used only with `https`. They are left out for an `http`
-    /// server, such as `kubectl proxy`. Certificate and CA files are opened as a check; their content is not kept.
+    /// As in client-go, credentials and CA certificates are used only with `https`. The client configuration for an
+    /// `http` server, such as `kubectl proxy`, does not contain them. This function opens the certificate and CA files
+    /// to check that they can be read, but does not keep their content.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if a chosen name does not exist, and
-    /// [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems elsewhere in the file
-    /// are ignored.
+    /// Returns [`Error::NoContext`] if there is no current context and no override chooses one, [`Error::NotFound`] if
+    /// a chosen name does not exist, and [`Error::Invalid`] with all problems of the context, its cluster and its user.
+    /// Problems of other entries are ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -142,7 +144,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Reports missing clusters and users, with the file that names them.
+            // Reports a cluster or user that does not exist. The report contains the file of the context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -168,7 +170,7 @@ impl Kubeconfig {
             if let Some((provider, origin)) = login.filter(|_| !has_credentials) {
                 match oidc::config(&provider, user_name, origin.as_deref()) {
                     Ok(oidc) => config.oidc = Some(oidc),
-                    // The client certificate is enough without the auth provider.
+                    // If the user has other credentials, such as a client certificate, the auth provider is not needed.
                     Err(_) if has_other => {}
                     Err(message) => {
                         let mut report = Report::default();
@@ -181,12 +183,13 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the namespace of the chosen context, or `default`, and whether it comes from the overrides.
+    /// Returns the namespace of the chosen context, and whether the namespace comes from the overrides. If the context
+    /// has no namespace, returns `default`.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if no context is chosen, and [`Error::NotFound`] if the chosen context does not
-    /// exist.
+    /// Returns [`Error::NoContext`] if there is no current context and no override chooses one, and [`Error::NotFound`]
+    /// if the chosen context does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
         if let Some(namespace) = &overrides.namespace {
@@ -202,7 +205,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // A cluster, a user or a server can be chosen without a context.
+            // Overrides can choose a cluster or a server without a context.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -221,7 +224,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns the overrides without empty strings, which an unset flag can leave.
+    /// Returns the overrides without empty strings. A flag that the user did not set can leave an empty string.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -258,7 +261,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // With spaces it would not start with `https`, and the credentials would be dropped.
+        // With leading spaces, the URL would not start with `https`, and the client would not send the credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -283,7 +286,7 @@ impl Overrides {
         if let Some(password) = &self.password {
             user.password = Some(password.clone());
         }
-        // An override replaces the other credentials of the files.
+        // An overriding credential replaces the other credentials of the files.
         if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
@@ -303,7 +306,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials, and returns whether there are any.
+/// Adds the credentials of a user. Returns whether the user has any.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -312,7 +315,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // A key without a certificate is useless.
+    // A key has no effect without a certificate.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }
@@ -321,7 +324,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // With other credentials, no plugin is needed.
+    // The credential plugin is not used if there are other credentials.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {
@@ -352,7 +355,7 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     }
 }
 
-/// Data takes precedence over the file.
+/// The data is used if both the file and the data are set.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
         Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),

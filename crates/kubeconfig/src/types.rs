@@ -1,4 +1,4 @@
-//! The fields of a kubeconfig.
+//! The types of a kubeconfig and its entries.
 
 mod debug;
 
@@ -15,9 +15,8 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// The lists of the file are maps by name here. Unknown fields are kept, so reading and writing a file loses only
-/// comments and order. `Debug` shows no secrets; use [`redacted`](Self::redacted) to print a configuration as YAML
-/// without them.
+/// The lists of the file are maps here, with names as keys. Unknown fields are kept, so only comments and the order of fields are lost when
+/// a file is read and written. `Debug` shows no secrets; use [`redacted`](Self::redacted) to print a configuration as YAML without them.
 ///
 /// # Examples
 ///
@@ -39,10 +38,10 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
-    /// `v1`. Some programs omit it.
+    /// The version: `v1`. Some programs omit it.
     #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
     pub api_version: String,
-    /// `Config`. Some programs omit it.
+    /// The kind: `Config`. Some programs omit it.
     #[serde(default, deserialize_with = "null_default")]
     pub kind: String,
     /// The clusters.
@@ -51,7 +50,7 @@ pub struct Kubeconfig {
     /// The contexts.
     #[serde(default, with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
-    /// The name of the default context. Empty for none.
+    /// The name of the default context. An empty string means that there is no default context.
     #[serde(default, deserialize_with = "null_default")]
     pub current_context: String,
     /// The users.
@@ -63,34 +62,34 @@ pub struct Kubeconfig {
     /// Unknown fields, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file of the current context. It is not written to the file.
+    /// The file from which the current context was read. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// How to connect to a server. `Debug` shows its URLs without user and password.
+/// A server, and how to connect to it. `Debug` shows its URLs without user name and password.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The expected name in the server's certificate, instead of the URL's host.
+    /// The expected name in the server's certificate. An empty string means the host of the URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
-    /// Whether to accept any server certificate.
+    /// Whether to accept every certificate of the server.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub insecure_skip_tls_verify: bool,
-    /// A file with the CA certificates for the server.
+    /// The path of the CA certificates for the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The same as PEM text. Excludes the file.
+    /// The CA certificates for the server as PEM text. Only one of the file and the data can be set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub proxy_url: String,
-    /// Whether not to request compressed responses.
+    /// Whether to disable the compression of responses.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub disable_compression: bool,
     /// Data of other programs.
@@ -99,7 +98,7 @@ pub struct ClusterInfo {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file of this entry. Not written.
+    /// The file from which this entry was read. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -108,22 +107,22 @@ pub struct ClusterInfo {
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
-    /// A file with the client's certificate chain.
+    /// The path of the client's certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The same as PEM text. Excludes the file.
+    /// The client's certificate chain as PEM text. Only one of the file and the data can be set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
-    /// A file with the private key of the client's certificate.
+    /// The path of the private key for the client's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
-    /// The same as PEM text. Excludes the file.
+    /// The private key as PEM text. Only one of the file and the data can be set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_key_data: Option<Data>,
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// A file with the bearer token. It is read again when it changes.
+    /// The path of the bearer token. The client reads the file again when it changes.
     #[serde(
         default,
         rename = "tokenFile",
@@ -131,7 +130,7 @@ pub struct AuthInfo {
         deserialize_with = "optional_path"
     )]
     pub token_file: Option<PathBuf>,
-    /// The user to impersonate. Empty for none.
+    /// The name of the user to impersonate. An empty string means no impersonation.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate: String,
     /// The UID to impersonate.
@@ -140,7 +139,7 @@ pub struct AuthInfo {
     /// The groups to impersonate.
     #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "texts")]
     pub impersonate_groups: Vec<String>,
-    /// Extra attributes to impersonate, for authorizers.
+    /// The extra attributes to impersonate. Authorizers can use them.
     #[serde(
         default,
         rename = "as-user-extra",
@@ -154,8 +153,8 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. `oidc` is supported. The others, which [`exec`](Self::exec) has replaced, are kept but
-    /// not used.
+    /// A built-in login method. Only `oidc` is supported. Others are kept but not used: [`exec`](Self::exec) has
+    /// replaced them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
@@ -167,7 +166,7 @@ pub struct AuthInfo {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file of this entry. Not written.
+    /// The file from which this entry was read. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -179,10 +178,10 @@ pub struct Context {
     /// The name of the cluster.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The name of the user. If empty, no credentials are sent.
+    /// The name of the user. If it is empty, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
-    /// The default namespace. Empty means `default`.
+    /// The default namespace. An empty string means `default`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub namespace: String,
     /// Data of other programs.
@@ -191,34 +190,34 @@ pub struct Context {
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file of this entry. Not written.
+    /// The file from which this entry was read. This field is not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// A credential plugin: a program that prints credentials.
+/// A credential plugin: a program that prints credentials to its standard output.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     #[serde(default, deserialize_with = "null_default")]
     pub api_version: String,
-    /// The program: a name to look up on PATH, or a path.
+    /// The program: a path, or a name to look up on PATH.
     #[serde(default, deserialize_with = "null_default")]
     pub command: String,
     /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// Environment variables to add to the inherited ones.
+    /// The environment variables that the program gets in addition to those of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// A hint for the user if the program is not installed.
+    /// A message for the user if the program is not installed.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
-    /// Whether to pass the cluster to the program.
+    /// Whether to give the program a description of the cluster.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
-    /// `Always`, `IfAvailable` or `Never`: whether the program may use standard input.
+    /// Whether the program may use standard input: `Always`, `IfAvailable` or `Never`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub interactive_mode: String,
     /// Unknown fields.
@@ -240,7 +239,7 @@ pub struct ExecEnv {
 /// A built-in login method.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
-    /// The name, such as `oidc`.
+    /// The name of the method, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
     /// The settings.
@@ -248,8 +247,8 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// Bytes that a kubeconfig stores as base64: a certificate or a key. `Debug` shows only their number. The memory is
-/// wiped on drop.
+/// Bytes that a kubeconfig stores as base64: a certificate or a key. `Debug` shows only the number of bytes. The memory
+/// is wiped on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 

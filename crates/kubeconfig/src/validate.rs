@@ -1,4 +1,4 @@
-//! Validation of a configuration.
+//! Validates a configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use crate::yaml::Lines;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts and their references. Certificate files are opened.
+    /// Validates all clusters, users and contexts, and the names in contexts. Opens the certificate files to check that
+    /// they can be read.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl Kubeconfig {
 #[derive(Default)]
 pub(crate) struct Report {
     problems: Vec<Problem>,
-    /// The file of the entry that is being checked.
+    /// The file of the entry that is currently checked.
     file: Option<PathBuf>,
 }
 
@@ -95,11 +96,11 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // Read the files again for the line numbers, instead of keeping them for all valid entries.
+        // Read the files again to find the line numbers. Without problems, no line numbers are needed.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // A pipe's content has already been consumed.
+            // Only read regular files. The content of a pipe was consumed by the first read.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -128,7 +129,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context without a user sends no credentials.
+        // A context without a user is valid: the client sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(at("user"), format!("user {user:?} does not exist; add it or name another one"));
@@ -144,12 +145,12 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // Other problems of an empty entry do not matter.
+            // Report only this problem for an empty entry.
             return self.add(at("server"), "no server is defined; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
-            // client-go assumes http, and silently drops the CA certificate and the credentials.
+            // client-go uses http for such a server, and silently drops the CA certificate and the credentials.
             self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
@@ -163,7 +164,8 @@ impl Report {
         }
     }
 
-    /// Adds a problem if a server without a scheme has credentials. client-go assumes http and silently drops them.
+    /// Adds a problem if the server has no scheme and the user has credentials. client-go uses http for such a server,
+    /// and silently drops the credentials.
     pub(crate) fn scheme(&mut self, name: &str, cluster: &ClusterInfo, user: &AuthInfo) {
         let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_authority || cluster.server.is_empty() || cluster.server.contains("://") || !user.has_credentials() {
@@ -220,7 +222,7 @@ impl Report {
         }
         match exec.interactive_mode.as_str() {
             "Always" | "IfAvailable" | "Never" => {}
-            // Only the older version has a default.
+            // Only the older version has a default mode.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
                 let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");
@@ -229,7 +231,7 @@ impl Report {
         }
     }
 
-    /// Checks that only one of file and data is set, and that the file is readable.
+    /// Checks that the file and the data are not both set, and that the file is readable.
     fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
         let Some(file) = file else { return };
         if data.is_some() {

@@ -1,4 +1,4 @@
-//! Writes changes to the files. Only changed entries are written, each to the file that it came from.
+//! Writes changes to the files. Writes only changed entries, each to the file from which it was read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -12,29 +12,31 @@ use crate::{Error, Files, Kubeconfig, relative, yaml};
 
 impl Files {
     /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file
-    /// that it came from.
+    /// from which it was read.
     ///
     /// - New entries and the current context go to the first file that exists, or to the first file if none exists.
-    ///   Changes of extensions and of unknown fields also go there, because their origin is unknown.
-    /// - Unchanged entries are kept. A file that is written loses its comments, anchors and repeated keys, and
-    ///   becomes UTF-8.
-    /// - A file is written in place, as kubectl does: it keeps its owner, mode, inode and links. A new file has the
-    ///   mode 0600. Missing directories are created.
-    /// - The file is not truncated first. A crash leaves the old or the new content, or a mixture if it happens during
-    ///   the single write. kubectl truncates first, so a crash leaves part of the new content or nothing. A reader
-    ///   without the lock can briefly see the mixture.
-    /// - A file that occurs under several names in the list, through links or relative paths, is written once, by its
-    ///   first name.
-    /// - `FILE.lock` next to each file excludes other writers that respect it, such as kubectl. If `change` panics, the
-    ///   locks are removed and nothing is written.
+    ///   Changes of extensions and of unknown fields also go to that file, because the file they were read from is not
+    ///   known.
+    /// - Unchanged entries are kept. If a file is written, its comments, anchors and repeated keys are lost, and its
+    ///   encoding becomes UTF-8.
+    /// - A file is written in place, as kubectl does. Its owner, mode, inode and links stay the same. A new file has
+    ///   the mode 0600. Missing directories are created.
+    /// - The file is not truncated first. After a crash, the file has the old or the new content. Only after a crash
+    ///   during the single write, the file can have a mixture of both. A reader without the lock can also see the
+    ///   mixture for a short time. kubectl truncates the file first, so after a crash of kubectl the file can be empty
+    ///   or incomplete.
+    /// - The list can contain several names of one file, such as links and relative paths. Such a file is written once,
+    ///   by its first name.
+    /// - Each file is locked by a file `FILE.lock` next to it. Other programs that use this lock, such as kubectl,
+    ///   cannot write the file at the same time. If `change` panics, the locks are removed and nothing is written.
     ///
     /// # Errors
     ///
-    /// If nothing was written, returns [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`]
-    /// if another program is writing a file, or [`Error::Empty`] if there is no path to write to.
+    /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`] if another program is
+    /// writing a file, or [`Error::Empty`] if there is no path to write to. No file is changed then.
     ///
     /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or its disk is full. That
-    /// file is unchanged, but other files may already be written.
+    /// file is unchanged then, but other files may have been changed.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -42,9 +44,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // A file need not exist to be written, even if it was named explicitly.
+            // The file need not exist, even if the caller named it.
             let content = match path.exists() {
-                // A pipe has no content to change, and opening it blocks.
+                // Reject pipes: a pipe has no content to change, and opening it blocks.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -62,7 +64,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create a file just to leave it empty. An existing file may become empty.
+            // Do not create an empty file. An existing file may become empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -75,7 +77,8 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file, in place as [`Files::modify`] does. A new file has the mode 0600.
+    /// Writes the whole configuration to one file. Writes the file in place, as [`Files::modify`] does. A new file has
+    /// the mode 0600.
     ///
     /// # Errors
     ///
@@ -89,11 +92,11 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file once, by its first name. Under two names, it would be locked twice, and the second write would
-/// overwrite the first.
+/// Returns the first name of each file. If two names of one file were returned, the file would be locked twice, and the
+/// second write would overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // If the file does not exist yet, its directory may.
+    // If the file does not exist yet, canonicalize its directory.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -114,7 +117,7 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies the changes between the merged configurations to one file, as far as they belong to it.
+/// Applies the differences between `before` and `after` to one file. Skips differences that belong to other files.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -158,7 +161,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Clear it in every file. Otherwise the value of a later file would take effect.
+        // Clear the current context in every file. Otherwise the value of a later file would take effect.
         file.current_context.clear();
     }
 }
@@ -174,7 +177,7 @@ fn changes<V: Clone + PartialEq>(
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // A replaced entry stays in the file of the old one, whatever origin the new value has.
+        // A replaced entry stays in the file of the old entry. The origin of the new value is ignored.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -188,17 +191,17 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
 }
 
-/// Replaces the content of a file in place, as kubectl does: owner, mode, links and inode stay. A new file gets the
-/// mode 0600.
+/// Replaces the content of a file in place, as kubectl does. The owner, mode, links and inode of the file stay the
+/// same. A new file gets the mode 0600.
 ///
-/// Unlike kubectl, it does not truncate the file first:
+/// kubectl truncates the file first. This function does not. It works in three steps:
 ///
-/// 1. It appends line breaks until there is room for the new content.
-/// 2. It overwrites the old content in a single write, padded with line breaks to the current size.
-/// 3. It truncates the padding.
+/// 1. Append line breaks until the file has room for the new content.
+/// 2. Overwrite the whole file in a single write, with the new content and line breaks after it.
+/// 3. Remove these line breaks.
 ///
 /// Before and after each step, the file contains the whole old or new configuration. So only a crash during the single
-/// write can damage it. A full disk fails the first step, which is then undone.
+/// write can damage the file. If the disk is full, the first step fails, and the function undoes it.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -215,7 +218,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Report the first error, not one of the cleanup.
+        // Return the first error. An error of the cleanup is ignored.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -228,7 +231,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file, removed on drop.
+/// A lock file. It is removed on drop.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -248,7 +251,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If removing it fails, the next writer's error names the file.
+        // Ignore errors. If the lock file remains, the error of the next writer names it.
         let _ = fs::remove_file(&self.0);
     }
 }

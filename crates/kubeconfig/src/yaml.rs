@@ -17,8 +17,8 @@ use self::node::Document;
 pub(crate) use self::node::MAX_SIZE;
 use crate::{Error, Kubeconfig};
 
-/// Parses a kubeconfig from the first document. An empty document is an empty configuration. `path` is for errors and
-/// warnings.
+/// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is shown in
+/// errors and warnings.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;
@@ -42,7 +42,7 @@ pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
     Ok(emit::document(value))
 }
 
-/// Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark.
+/// Decodes the bytes of a file. They can be UTF-8, or UTF-16 with a byte order mark.
 pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
     let fault = |why| io::Error::new(io::ErrorKind::InvalidData, why);
     let unit: fn([u8; 2]) -> u16 = match bytes.as_slice() {
@@ -54,7 +54,8 @@ pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>>
         }
     };
     let (units, rest) = bytes.as_chunks::<2>();
-    // UTF-8 needs at most three bytes for two bytes of UTF-16. A string that grows leaves unwiped copies.
+    // UTF-8 needs at most three bytes for two bytes of UTF-16. A growing string would leave copies in memory that are
+    // not wiped.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
     for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
         text.push(character.map_err(|_| fault("it begins like UTF-16 and is not"))?);

@@ -1,5 +1,5 @@
-//! Simulates electors in adverse conditions, one world per seed: partitions, suspended machines, paused or killed processes, and lost, slow
-//! or repeated requests. Counts how often the work of two leaders overlaps.
+//! Simulates electors in adverse conditions, one simulated cluster ("world") for each seed. The conditions are partitions, suspended
+//! machines, paused or killed processes, and lost, slow or repeated requests. Counts how often the work of two leaders overlaps.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
@@ -15,7 +15,7 @@ use it::world::weather::{NIGHT, many, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The simulated worlds of the tests.
+/// The simulated clusters of the tests.
 #[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
@@ -40,7 +40,11 @@ impl Args {
                 }
                 "--quick" => this.worlds = this.worlds.min(100),
                 "--client-go" => this.client_go = true,
-                other => return Err(format!("{other:?} is none of --worlds NUMBER, --client-go and --quick")),
+                other => {
+                    return Err(format!(
+                        "unknown argument {other:?}: expected --worlds NUMBER, --client-go or --quick"
+                    ));
+                }
             }
         }
         Ok(this)
@@ -52,10 +56,10 @@ impl Args {
 struct Seen {
     /// Worlds in which the permitted work of two leaders overlapped.
     overlaps: usize,
-    /// Partitions and suspends in the other worlds.
+    /// The number of partitions and suspends in the worlds without an overlap.
     cuts: usize,
     terms: usize,
-    /// Effects that slept during a suspend and resumed while another contender led.
+    /// The number of effects that slept during a suspend and resumed while another contender led.
     outlived: usize,
 }
 
@@ -63,9 +67,9 @@ fn main() -> Result<(), String> {
     let args = Args::read()?;
     let (client_go, subject) =
         if args.client_go { (Share::All, "a model of client-go's elector") } else { (Share::None, "pintle") };
-    // Two minutes of trouble and one of calm. Each world has partitions and suspends.
+    // Two minutes with faults and one minute without. Each world has partitions and suspends.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // The program counts overlapping leaders. Any other broken rule ends it.
+    // The program counts overlapping leaders. If any other rule is broken, it ends.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -110,7 +114,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns whether the broken rule is that at most one contender leads.
+/// Returns whether the broken rule is the one that at most one contender leads.
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

@@ -15,8 +15,8 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before Leases existed.
 ///
-/// It stores times in whole seconds and keeps everything else in the object. While the record is unreadable, every
-/// `get` fails and no contender leads, until the record is repaired by hand. The error names the object and the
+/// The lock stores times in whole seconds. A write keeps all other data of the object. While the record is unreadable,
+/// every `get` fails, and no contender leads until the record is repaired by hand. The error names the object and the
 /// annotation.
 ///
 /// # Examples
@@ -140,8 +140,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON, with its fields in client-go's order. Missing fields read as defaults, and unknown fields are
-/// ignored.
+/// The record as JSON, with its fields in client-go's order. Missing fields get their default values, and unknown
+/// fields are ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
@@ -164,7 +164,7 @@ impl From<Annotation> for LeaderElectionRecord {
             acquire_time: time(annotation.acquire_time),
             renew_time: time(annotation.renew_time),
             leader_transitions: annotation.leader_transitions,
-            // Only Leases support coordinated elections.
+            // An annotation has no fields for coordinated elections.
             ..Self::default()
         }
     }

@@ -1,4 +1,5 @@
-//! The audit of a lock as a state machine. Observations go in, and findings come out. It has no I/O and no clock.
+//! The audit of a lock as a state machine. Its inputs are observations, and its outputs are findings. It has no I/O and
+//! no clock.
 
 mod finding;
 
@@ -13,29 +14,29 @@ pub use finding::{AuditedEnd, Finding};
 
 /// Follows a lock through the writes of all contenders, and reports what happened and what is unsafe.
 ///
-/// Its input is each [read](Audit::read) and each event of a [watch](Audit::told). An unsafe finding is correct
-/// whatever the contenders' clocks show, because it uses only the auditor's own clock. A read that was sent before a
-/// write bounds the time of the write from below, and the observation of the write bounds it from above. The audit
-/// misses changes between its reads. Without a watch, it cannot judge whether a takeover was early, because an unseen
-/// release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// Its inputs are all [reads](Audit::read) and all events of a [watch](Audit::told). Unsafe findings do not depend on
+/// the clocks of the contenders, because the audit uses only the auditor's own clock. The time of a write has two
+/// bounds: it is later than the last read that was sent before it, and earlier than the first observation of the write.
+/// The audit misses changes between its reads. Without a watch, it cannot judge whether a takeover was early, because
+/// an unseen release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
-    /// The watch reports each version.
+    /// Whether the watch reports each version.
     is_watched: bool,
     last_read: Option<Read>,
-    /// When the last read was sent that showed a version before the current one.
+    /// When the last read was sent that returned an earlier version than the current one.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
     /// The last record with a holder, and a lower bound of the time at which it was written.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// Since when the lock is free.
+    /// When the lock became free, if it is free.
     vacant_since: Option<Duration>,
     /// How the last term ended.
     last_end: Option<AuditedEnd>,
-    /// The last terms that ended by a takeover.
+    /// The last records of terms that ended by a takeover, at most `PAST`.
     past: VecDeque<LeaderElectionRecord>,
-    /// The version whose halves disagree, and whether that was reported.
+    /// The version whose halves name different holders, and whether that was reported.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
@@ -71,15 +72,15 @@ struct Read {
 #[derive(Debug, Default)]
 struct AuditedTerm {
     began: Duration,
-    /// Whether the finding was already reported for this term.
+    /// Whether a finding about the clock was already reported for this term.
     skew_reported: bool,
     invisible_reported: bool,
 }
 
-/// How many past terms are remembered, to detect one that resumes.
+/// The number of past terms that are remembered, to detect a term that resumes.
 const PAST: usize = 8;
 
-/// The tolerated clock difference in seconds.
+/// The maximum clock difference without a finding, in seconds.
 const SKEW: i64 = 5;
 
 impl Audit {
@@ -98,7 +99,7 @@ impl Audit {
         self.is_watched = false;
     }
 
-    /// Records the result of a read. `sent` is when it was sent, on the monotonic clock. `found` is `None` if the lock
+    /// Records the result of a read. The read was sent at `sent`, on the monotonic clock. `found` is `None` if the lock
     /// does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
@@ -128,12 +129,13 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // Changes before the first event were not reported.
+        // Only now, because the watch did not report changes before its first event.
         self.is_watched = true;
         findings
     }
 
-    /// Reports halves that disagree for longer than a write needs.
+    /// Reports two halves that name different holders. A write changes one half after the other, so the first
+    /// observation of such a version is not reported.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
             self.disagrees = None;
@@ -166,7 +168,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // Not a renewal, and not a change that candidates notice.
+            // The record is unchanged, so this is not a renewal. Candidates do not notice it either.
             state.repeated_as(found);
             return findings;
         }
@@ -217,7 +219,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // Reported when the term began.
+                // This was reported when the term began.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
@@ -251,7 +253,7 @@ impl Audit {
         let holder = is.holder_identity.clone();
         let (last, end) = (self.held.take(), self.last_end.take());
         let gap = match (&last, end, self.vacant_since.take()) {
-            // As far as is known, the holder led until its last renewal.
+            // The last known sign of the holder is its last renewal.
             (Some((_, after)), Some(AuditedEnd::TakenOver), Some(_)) => {
                 after.map(|after| now.monotonic.saturating_sub(after))
             }
@@ -270,7 +272,7 @@ impl Audit {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }
-        // A deletion resets the count.
+        // After a deletion, the count starts again.
         if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
             let (before, now) = (was.leader_transitions, is.leader_transitions);
             findings.push(Finding::Miscounted { holder: holder.clone(), before, now });

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{WatchMessage, follow};
 use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
-/// Observes a lock of any kind and reports leaders, gaps without a leader, and unsafe events. See [`Finding`]. It needs
-/// only the rights to read and watch, and does not affect the contenders.
+/// Observes a lock of any kind and reports leaders, gaps without a leader, and unsafe events. See [`Finding`]. The
+/// auditor needs only the rights to read and watch, and does not affect the contenders.
 ///
 /// # Examples
 ///
@@ -32,8 +32,9 @@ use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Loc
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
-    /// The interval between reads. Default: one second. A shorter interval bounds the time of a write more closely.
-    /// Half the renewal interval detects most findings. Zero reads without a pause.
+    /// The interval between reads. Default: one second. With a shorter interval, the bounds for the time of a write are
+    /// closer. Half of the renewal interval is enough to detect most findings. With zero, there is no pause between
+    /// reads.
     pub period: Duration,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,
@@ -49,7 +50,7 @@ impl<L: Lock> LockAuditor<L> {
     }
 
     /// Observes the lock until `stop` is cancelled, and reports each finding at once. Failed reads and watches are
-    /// logged and retried. Changes in the meantime are missed.
+    /// logged and retried. Changes that happen in the meantime are not detected.
     ///
     /// # Cancel safety
     ///

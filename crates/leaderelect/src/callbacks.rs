@@ -9,9 +9,9 @@ use crate::{Leadership, TermEnd, Version};
 
 /// The callbacks of an elector: client-go's `LeaderCallbacks`.
 ///
-/// For each term, the elector calls `on_started_leading` once, unless the term is over before the run is polled. It
-/// calls `on_stopped_leading` once after the work has ended in any way. An elector that never led calls neither.
-/// `on_new_leader` is called in order for each change of the observed holder.
+/// For each term, the elector calls `on_started_leading` once, unless the term is over before the elector is polled. It
+/// calls `on_stopped_leading` once after the work has ended for any reason. An elector that never led calls neither of
+/// them. `on_new_leader` is called in order for each change of the observed holder.
 ///
 /// # Examples
 ///
@@ -31,11 +31,12 @@ pub struct LeaderCallbacks<W, T> {
     /// The work should end when [`Leadership::cancelled`] returns. Until it has ended, a stopped elector keeps renewing
     /// the term. Work that ends by itself ends the election. Work that returns because its term is over does not.
     pub on_started_leading: W,
-    /// Called with the end of a term, after its work and all concurrent work that [runs](Leadership::run) under it have
-    /// ended, even if the work panicked. When the elector is dropped or another callback panics, it is called as soon
-    /// as the work has been dropped.
+    /// Called with the end of a term, even if its work panicked. Before that, the work and all concurrent work that
+    /// [runs](Leadership::run) under the term have ended. If the elector is dropped or another callback panics, it is
+    /// called as soon as the work has been dropped.
     pub on_stopped_leading: StoppedHook<T>,
-    /// Called when a new holder is observed, which may be this elector. An empty holder means that the lock is free.
+    /// Called when a new holder is observed. The holder may be this elector. An empty holder means that the lock is
+    /// free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
@@ -59,8 +60,8 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of an Event about a lock. Its type is `Normal`, its reason `LeaderElection`, and its message the
-/// `Display` output of this value.
+/// The content of an Event about a lock. The Event should have the type `Normal`, the reason `LeaderElection`, and the
+/// `Display` output of this value as its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
@@ -71,7 +72,7 @@ pub struct LeaderEvent {
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,
-    /// The version in which the term began.
+    /// The version of the lock in which the term began.
     pub version: Version,
 }
 

@@ -18,12 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
-/// The built-in strategy of Kubernetes: the lowest emulation version leads, then the lowest binary version, then the
-/// oldest candidate. So during an upgrade, the fleet keeps the old behavior until all replicas support the new one.
+/// The built-in strategy of Kubernetes. The candidate with the lowest emulation version leads. If several have it, the
+/// lowest binary version decides, and then the oldest candidate. So during an upgrade, the fleet keeps the old behavior
+/// until all replicas support the new one.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which equals `v1alpha2`. Its name is the identity of the
-/// contender, and it is in the namespace of the Lease.
+/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which equals `v1alpha2`. The name of the object is the identity
+/// of the contender. The object is in the namespace of the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -48,18 +49,19 @@ pub struct LeaseCandidateSpec {
     /// When the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// When the candidate last renewed or answered a ping. After half an hour, it counts as gone.
+    /// When the candidate last renewed or answered a ping. After half an hour without either, the candidate counts as
+    /// gone.
     pub renew_time: Option<MicroTime>,
-    /// The version of the program, such as `1.36.0`, without a `v`.
+    /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
     /// The version whose behavior the program emulates. It must not exceed the binary version.
     /// [`OLDEST_EMULATION_VERSION`] requires it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// The strategy for choosing the holder: [`OLDEST_EMULATION_VERSION`], or a `domain/name` that a third-party
-    /// controller supports.
+    /// The strategy for choosing the holder: [`OLDEST_EMULATION_VERSION`], or a name such as `domain/name` that a
+    /// third-party controller supports.
     pub strategy: String,
-    /// Fields that this struct does not name.
+    /// Other fields of the server. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -87,9 +89,9 @@ impl LeaseCandidateSpec {
 /// the control plane: client-go's `leaderelection.LeaseCandidate`, created by `NewCandidate`.
 ///
 /// Run it next to a [coordinated](crate::LeaderElectionConfig::coordinated) elector with the same identity. The server
-/// needs the feature gate `CoordinatedLeaderElection`. The API is `v1beta1` since 1.33 and `v1alpha2` since 1.32; the
-/// object is written in the version of `api`. The clocks of all contenders and of the control plane must agree to
-/// within a few seconds, as explained there.
+/// needs the feature gate `CoordinatedLeaderElection`. Kubernetes has the API `v1alpha2` since 1.32 and `v1beta1` since
+/// 1.33. The object is written in the version that `api` uses. The clocks of all contenders and of the control plane
+/// must agree to within a few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
 ///
@@ -121,7 +123,7 @@ pub struct Candidate<A> {
     pub api: A,
     /// The key of the object. The object is created if it does not exist, and recreated if it is deleted.
     pub key: ObjectKey,
-    /// The published description. Its two times are ignored.
+    /// The published description. The two times in it are ignored.
     pub spec: LeaseCandidateSpec,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,
@@ -130,7 +132,7 @@ pub struct Candidate<A> {
 /// The interval between renewals without a ping: client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// The interval between polls for a ping while there is no watch. The control plane waits for 5 s.
+/// The interval between reads for a ping while there is no watch. The control plane waits 5 s for an answer.
 const POLL: Duration = Duration::from_secs(2);
 
 /// The timeout of a request.
@@ -142,8 +144,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         Self { api, key: ObjectKey::new(namespace, identity), spec, clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Runs the candidate until `stop` is cancelled. The object is not deleted; it expires half an hour after its last
-    /// renewal. Failed requests are logged and retried with growing pauses.
+    /// Runs the candidate until `stop` is cancelled. The object is not deleted at the end. It expires half an hour
+    /// after its last renewal. Failed requests are logged and retried with growing pauses.
     ///
     /// # Cancel safety
     ///
@@ -196,7 +198,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // While requests fail, keep the pause that the server may have asked for.
+                    // While requests fail, do not shorten the pause, because the server may have asked for it.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },
@@ -206,7 +208,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Reads the object and writes it if it is missing, pinged, or `due`. Returns whether it was written.
+    /// Reads the object. Writes it if it is missing, if it was pinged, or if `due` is set. Returns whether it was
+    /// written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -231,7 +234,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // The answer must be later than the ping, even if the two clocks differ.
+        // Make the time of the answer later than the ping, even if the clocks of both sides differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));

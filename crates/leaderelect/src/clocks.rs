@@ -1,4 +1,4 @@
-//! Clocks, and deadlines on all of them.
+//! The clocks of an elector, and deadlines on several clocks.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// A reading of all clocks of a process at one moment.
+/// The values of all clocks of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since a fixed moment, on a clock that is never set and that runs during a suspend.
+    /// Time since a fixed moment, on a clock that nobody sets. It runs during a suspend.
     pub boot: Duration,
-    /// Time since a fixed moment, on a clock that is never set and that stops during a suspend.
+    /// Time since a fixed moment, on a clock that nobody sets. It stops during a suspend.
     pub monotonic: Duration,
     /// The time of day, which can jump forward or back.
     pub wall: Timestamp,
@@ -20,10 +20,10 @@ pub struct Now {
 
 /// The moment at which a term ends.
 ///
-/// A deadline passes on whichever clock reaches it first, which is the safe side. During a suspend, the monotonic clock
-/// stops and the other two run. While a virtual machine is paused, possibly all clocks stop, and only the time of day
-/// is corrected afterwards. So a leader that wakes up finds its deadline passed before it acts. A time of day that is
-/// set forward can end a term early. One that is set back never extends a term.
+/// A deadline passes as soon as one clock reaches it, which is the safe choice. During a suspend, the monotonic clock
+/// stops and the other two run. While a virtual machine is paused, all clocks may stop, and only the time of day is
+/// corrected afterwards. So a leader that wakes up learns that its deadline has passed before it acts. If the time of
+/// day is set forward, a term can end early. If it is set back, no term becomes longer.
 ///
 /// # Examples
 ///
@@ -43,11 +43,11 @@ pub struct Now {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The moment on the clock that runs during a suspend.
+    /// The deadline on the clock that runs during a suspend.
     pub boot: Duration,
-    /// The moment on the monotonic clock.
+    /// The deadline on the monotonic clock.
     pub monotonic: Duration,
-    /// The moment in the time of day.
+    /// The deadline as a time of day.
     pub wall: Timestamp,
 }
 
@@ -64,7 +64,7 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock alone, for waits that may pause during a suspend.
+    /// Returns a deadline on the monotonic clock only, for waits that may become longer by a suspend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
@@ -74,18 +74,18 @@ impl Deadline {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left: the minimum over all clocks. Zero once any clock has reached the deadline.
+    /// Returns the time left. It is the minimum over all clocks, and zero once any clock has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
-    /// Returns whether the deadline is on the monotonic clock alone.
+    /// Returns whether the deadline is on the monotonic clock only.
     fn is_monotonic(&self) -> bool {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns a deadline that passes as soon as one of the two does.
+    /// Returns the earlier of two deadlines. On each clock, it is the minimum of both.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -95,16 +95,16 @@ impl Deadline {
     }
 }
 
-/// The longest sleep between two checks of the clocks. Timers do not notice a suspend or a change of the time of day.
+/// The longest sleep between two reads of the clocks. Timers do not notice a suspend or a change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The same for deadlines on the monotonic clock alone, which timers follow.
+/// The longest sleep between two reads for deadlines on the monotonic clock only. Timers follow this clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this often, also from tasks that
-    /// several of them share, so it must return at once.
+    /// several electors share, so it must not block.
     fn now(&self) -> Now;
 
     /// Waits until `deadline` has passed on any clock. Returns at once if it has. It may wake late, but must never wake
@@ -112,7 +112,7 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     ///
     /// The default implementation sleeps on tokio's clock and reads the clocks once a second. So after a suspend or a
     /// change of the time of day, it wakes within a second. For a [monotonic](Deadline::monotonic) deadline, it reads
-    /// the clocks every ten seconds. Clocks whose `monotonic` is not tokio's should override this method.
+    /// the clocks every ten seconds. Override this method if `monotonic` is not tokio's clock.
     ///
     /// # Cancel safety
     ///
@@ -132,8 +132,8 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
 
 /// The clocks of this machine. The monotonic clock is tokio's, and pauses when tokio's clock is paused.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, it is the monotonic clock, so only the time of
-/// day reveals a suspend.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, `boot` is the monotonic clock, so only the time
+/// of day reveals a suspend.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,
@@ -185,10 +185,10 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // Suspended for eight seconds; the time of day was set back meanwhile.
+            // A suspend of eight seconds, during which the time of day was set back.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // A paused virtual machine.
+            // A pause of a virtual machine.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),
@@ -210,7 +210,7 @@ mod tests {
         let uptime = || std::fs::read_to_string("/proc/uptime").unwrap();
         let seconds = |text: String| text.split_whitespace().next().unwrap().parse::<f64>().unwrap();
         let (before, read) = (seconds(uptime()), since_boot().unwrap().as_secs_f64());
-        // The kernel prints hundredths of a second.
+        // The kernel prints the uptime in hundredths of a second.
         assert!(before - 0.02 <= read && read <= seconds(uptime()) + 0.02, "{before} {read}");
     }
 }

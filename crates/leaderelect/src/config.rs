@@ -17,9 +17,9 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// The configuration of an elector: client-go's `LeaderElectionConfig`, with the defaults of the Kubernetes core
 /// components.
 ///
-/// A candidate takes over once the record has not changed for the `lease_duration` that the record states. A leader's
-/// work ends `renew_deadline` after the last stored renewal was sent. The difference between the two (5 s by default)
-/// is the margin for clocks with different rates.
+/// A candidate takes over once the record has not changed for the lease duration in the record. A leader's work ends
+/// `renew_deadline` after the last stored renewal was sent. The difference between the two (5 s by default) is the
+/// margin for clocks with different rates.
 ///
 /// # Examples
 ///
@@ -34,37 +34,38 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// ```
 #[derive(Clone)]
 pub struct LeaderElectionConfig {
-    /// The identity of this contender. It must be unique for each start of each process. Two contenders with the same
-    /// identity can both lead.
+    /// The identity of this contender. Each start of each process needs a different identity. Two contenders with the
+    /// same identity can both lead.
     pub identity: String,
-    /// How long a candidate must see no change before it takes over. Published in whole seconds, rounded up.
+    /// How long the record must stay unchanged before a candidate takes over. The lock stores it in whole seconds,
+    /// rounded up.
     pub lease_duration: Duration,
-    /// How long a term lasts after its last stored renewal was sent. At most one renewal per second counts, so this
-    /// should exceed one second plus `retry_period`.
+    /// How long a term lasts after its last stored renewal was sent. At most one renewal per second extends the term,
+    /// so this should exceed one second plus `retry_period`.
     pub renew_deadline: Duration,
     /// The pause between renewals, and the shortest pause between a candidate's attempts.
     pub retry_period: Duration,
-    /// Whether the elector releases the lock when the work has ended, so that a successor does not have to wait.
+    /// Whether the elector releases the lock when the work has ended, so that the next leader does not have to wait.
     /// Default: `true`. This is safe because the lock is never released while the work runs. A lock that is given up
     /// for a [preferred holder](crate::EndReason::Preferred) is always released.
     pub release_on_cancel: bool,
-    /// Whether a record with this identity that another elector wrote counts as its own. Default: `false`, because the
-    /// record may belong to a process that still runs. If `true`, a restart with a fixed identity does not wait, not
-    /// even for permits of another elector in the same process.
+    /// Whether the elector treats each record with its identity as its own, even if another elector wrote it. Default:
+    /// `false`, because the record may belong to a process that still runs. If `true`, a restart with a fixed identity
+    /// does not wait, not even for permits of another elector in the same process.
     pub reuse_identity: bool,
-    /// Whether a candidate waits for a lease duration after it finds a lock deleted or replaced that it has seen.
-    /// Default: `true`. The holder may not have noticed, and works until `renew_deadline` after its last renewal was
-    /// sent, which was before the deletion. A candidate that never saw the lock does not wait, and a former leader that
-    /// held the lock to its end does not either.
+    /// Whether a candidate waits for a lease duration after a lock that it has seen was deleted or replaced. Default:
+    /// `true`. The holder may not have noticed the deletion. It can work until `renew_deadline` after its last renewal
+    /// was sent, and that renewal was sent before the deletion. A candidate that never saw the lock does not wait. A
+    /// former leader that held the lock until the end of its term does not wait either.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader among [`Candidate`](crate::Candidate)s. Default: `false`. The
     /// candidate of this elector has the same `identity`. If `true`, the elector neither creates the lock nor takes it
-    /// from another holder. It leads once the lock names it. When the lock names another preferred holder, the elector
-    /// stops renewing, asks the work to end, and then gives the lock up. The control plane counts from the time of day
-    /// stated in a renewal. So the clocks of the contenders and of the control plane must agree to within
-    /// `lease_duration` minus `renew_deadline`; otherwise two can lead.
+    /// from another holder. It leads once the lock names it as the holder. When the lock names another preferred
+    /// holder, the elector stops renewing, asks the work to end, and then gives the lock up. The control plane decides
+    /// by the time of day in a renewal whether the lock has expired. So the clocks of the contenders and of the control
+    /// plane must agree to within `lease_duration` minus `renew_deadline`. Otherwise two contenders can lead.
     pub coordinated: bool,
-    /// The seed of the jitter. `None` for a random seed.
+    /// The seed of the jitter. `None` uses a random seed.
     pub seed: Option<u64>,
     /// The metrics provider for this elector, used until the elector is dropped. `None` disables metrics. Each metric
     /// has the label `name`, the name of the lock:
@@ -73,12 +74,12 @@ pub struct LeaderElectionConfig {
     /// |---|---|---|
     /// | `leader_election_master_status` | gauge | whether this elector leads |
     /// | `leader_election_slowpath_total` | counter | renewals that read the lock first |
-    /// | `leader_election_terms_total` | counter | terms that began; this and the following metrics are not in client-go |
+    /// | `leader_election_terms_total` | counter | terms that began; client-go does not have this metric and those below |
     /// | `leader_election_term_ends_total` | counter | terms that ended; the additional label `reason` is an [`EndReason`](crate::EndReason) |
-    /// | `leader_election_validity_seconds` | gauge | remaining time of the term without another renewal; 0 without a term |
+    /// | `leader_election_validity_seconds` | gauge | time until the term ends if it is not renewed; 0 without a term |
     /// | `leader_election_renewals_total` | counter | renewals that extended a deadline |
-    /// | `leader_election_renewal_duration_seconds` | histogram | duration of these renewals, from when they were sent |
-    /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; consecutive ones are logged once |
+    /// | `leader_election_renewal_duration_seconds` | histogram | time from sending such a renewal to its response |
+    /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; consecutive ones are logged only once |
     pub metrics: Option<Arc<dyn Provider>>,
     /// Called at the beginning and end of each term, for example to record an Event about the lock: client-go's
     /// `RecordEvent`.
@@ -92,8 +93,8 @@ pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 /// The metrics provider and event hook of a lock, similar to the event recorder of client-go's locks.
 ///
-/// An elector prefers the settings of its [`LeaderElectionConfig`]. For those that are `None`, it uses the observers of
-/// its [`Lock`](crate::Lock).
+/// An elector uses the metrics provider and the event hook of its [`LeaderElectionConfig`]. If one of them is `None`,
+/// it uses that of its [`Lock`](crate::Lock).
 #[derive(Clone, Default)]
 pub struct Observers {
     /// See [`LeaderElectionConfig::metrics`].
@@ -147,7 +148,7 @@ impl fmt::Debug for LeaderElectionConfig {
 }
 
 impl LeaderElectionConfig {
-    /// Checks the rules that [`InvalidConfig`] lists.
+    /// Checks that the configuration breaks none of the rules in [`InvalidConfig`].
     ///
     /// # Errors
     ///
@@ -175,7 +176,7 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// Returns a warning for each setting that is allowed but rarely intended.
+    /// Returns a warning for each value that is valid but probably a mistake.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
@@ -193,19 +194,19 @@ impl LeaderElectionConfig {
         }
         if renew <= retry.saturating_add(Duration::from_secs(1)) {
             warnings.push(format!(
-                "renew deadline {renew:?}: only one renewal a second counts, so a term may be over before the next one does"
+                "renew deadline {renew:?}: only one renewal a second extends a term, so a term may end before the next such renewal"
             ));
         }
         warnings
     }
 
-    /// Returns the lease duration as published, in whole seconds.
+    /// Returns the lease duration as the lock stores it, in whole seconds.
     pub(crate) fn published_seconds(&self) -> Option<i32> {
         let whole = self.lease_duration.as_secs().saturating_add(u64::from(self.lease_duration.subsec_nanos() > 0));
         i32::try_from(whole).ok()
     }
 
-    /// Returns the constant pause between a candidate's attempts, with jitter.
+    /// Returns the pause between a candidate's attempts. It does not grow, and it has jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig {
@@ -213,7 +214,7 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // A longer wait would delay the detection of a dead leader.
+            // With a longer pause, the candidate would notice the death of a leader late.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
@@ -229,14 +230,14 @@ impl LeaderElectionConfig {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the timeout of one request. It is short enough that one hung request never costs the term.
+    /// Returns the timeout of one request. It is so short that a single hung request never ends the term.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
 }
 
-/// Returns an identity that is unique for each process start: the host name (in a pod, the pod's name) and a random
-/// number.
+/// Returns an identity that is unique for each process start. It consists of the host name and a random number. In a
+/// pod, the host name is the name of the pod.
 pub fn unique_identity() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);
@@ -244,11 +245,12 @@ pub fn unique_identity() -> String {
     format!("{}_{:032x}", host.as_deref().unwrap_or("unknown"), fastrand::u128(..))
 }
 
-/// The rule that a [`LeaderElectionConfig`] breaks.
+/// A rule that a [`LeaderElectionConfig`] breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// A candidate could take over before the leader gives up.
+    /// The lease duration must exceed the renew deadline. Otherwise a candidate could take over before the leader
+    /// stops.
     #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
     LeaseNotAboveRenew {
         /// The lease duration.
@@ -256,7 +258,7 @@ pub enum InvalidConfig {
         /// The renew deadline.
         renew: Duration,
     },
-    /// The deadline leaves no time for a retry.
+    /// The renew deadline must leave time for a retry.
     #[error("renew_deadline {renew:?} must be greater than {JITTER_FACTOR} times retry_period {retry:?}")]
     RenewNotAboveRetry {
         /// The renew deadline.
@@ -264,25 +266,26 @@ pub enum InvalidConfig {
         /// The retry period.
         retry: Duration,
     },
-    /// Retries would have no pause.
+    /// The retry period must not be zero. Otherwise there would be no pause between retries.
     #[error("retry_period must be greater than zero")]
     ZeroRetry,
-    /// Leases are published in whole seconds.
+    /// The lease duration must be at least one second, because leases store whole seconds.
     #[error("lease_duration {lease:?} must be at least one second")]
     LeaseBelowOneSecond {
         /// The lease duration.
         lease: Duration,
     },
-    /// The duration does not fit the field of the Lease.
+    /// The lease duration must fit into the field of the Lease.
     #[error("lease_duration {lease:?} exceeds the 2147483647 s that a Lease can state")]
     LeaseTooLong {
         /// The lease duration.
         lease: Duration,
     },
-    /// An empty holder means that the lock is free.
+    /// The identity must not be empty, because an empty holder means that the lock is free.
     #[error("identity must not be empty")]
     NoIdentity,
-    /// The control plane chooses leaders by writing Leases, and an annotation has no field for the preferred holder.
+    /// A coordinated election requires a Lease. The control plane chooses leaders by writing Leases, and an annotation
+    /// has no field for the preferred holder.
     #[error(
         "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
@@ -292,10 +295,10 @@ pub enum InvalidConfig {
         /// The object.
         key: ObjectKey,
     },
-    /// The control plane chooses one holder, which would get all shards.
+    /// Shards cannot be coordinated. The control plane chooses one holder, which would get all shards.
     #[error("shards cannot be coordinated, because each replica claims its own share: set coordinated to false")]
     CoordinatedShards,
-    /// The [labels](crate::LeaseGroupConfig::labels) of a group are not valid labels.
+    /// The [labels](crate::LeaseGroupConfig::labels) of a group must be valid labels.
     #[error("labels: {0}")]
     Labels(InvalidSelector),
 }
@@ -383,7 +386,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next effective renewal can arrive at the very end.
+        // The next renewal that extends the term may arrive just at the deadline.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

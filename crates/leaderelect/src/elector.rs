@@ -1,4 +1,4 @@
-//! The elector. It runs the leader's work, while a separate task drives the machine.
+//! The elector. It runs the leader's work, and a separate task drives the state machine.
 
 use std::fmt;
 use std::future::Future;
@@ -55,7 +55,7 @@ pub struct LeaderElector<L: Lock> {
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The shell shared with other electors. `None` if this elector starts its own.
+    /// The shell that other electors share. `None` if this elector starts its own.
     shell: Option<Arc<Shell<L>>>,
     /// The preferred holder, for locks that have one. The elector reacts to each change.
     preference: Option<watch::Receiver<Preference>>,
@@ -68,7 +68,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks, including rules about the lock.
+    /// Returns the first rule that `config` breaks. Some rules depend on the lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         if config.coordinated && !lock.can_be_coordinated() {
@@ -102,25 +102,27 @@ impl<L: Lock> LeaderElector<L> {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock and runs the work while it leads. When a term is lost, it contends again. It returns when
-    /// `stop` is cancelled, or when the work ends by itself with a value, an error or a panic. Returns how the last
-    /// term ended, or `None` if there was no term. To contend again, call it again.
+    /// Contends for the lock, and runs the work while the elector leads. When a term is lost, the elector contends
+    /// again. The method returns when `stop` is cancelled, or when the work ends by itself with a value, an error or a
+    /// panic. It returns how the last term ended, or `None` if there was no term. To contend again, call the method
+    /// again.
     ///
-    /// When `stop` is cancelled, the elector asks the work to end, and renews the term until it has. Then it waits
-    /// until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under the term have
-    /// ended, or their deadline has passed. It tries for at most `renew_deadline` to release the lock. If the term is
-    /// lost before the work has ended, the work is dropped.
+    /// When `stop` is cancelled, the elector asks the work to end, and renews the term until the work has ended. Then
+    /// it waits until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under the term
+    /// have ended, or until their deadline has passed. After that, it tries for at most `renew_deadline` to release the
+    /// lock. If the term is lost before the work has ended, the work is dropped.
     ///
     /// # Panics
     ///
-    /// If a callback other than the work panics, or the lock does. The lock is then not released and expires. The next
-    /// run of this elector waits for permits and concurrent work, as after a dropped run.
+    /// Panics if a callback other than the work panics, or if the lock panics. The elector then does not release the
+    /// lock, so the lock expires. The next run of this elector waits for permits and concurrent work, as after a
+    /// dropped run.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election at once, without a release. A successor has to wait for
-    /// the lock to expire. Permits and concurrent work have until the deadline. Only the next run of this elector waits
-    /// for them.
+    /// Dropping the future drops the work and ends the election at once, without a release. The next leader has to wait
+    /// until the lock expires. Permits and concurrent work may continue until the deadline. Only the next run of this
+    /// elector waits for them.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -133,7 +135,7 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, false).await
     }
 
-    /// Like [`LeaderElector::run`], but for at most one term: client-go's `Run`.
+    /// Works like [`LeaderElector::run`], but for at most one term, as client-go's `Run`.
     ///
     /// # Panics
     ///
@@ -176,7 +178,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term, so that work that blocks its thread does not stop the renewals.
+        // A separate task renews the term. So renewals continue if the work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -201,7 +203,7 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // If the term ended before the first poll, the work never starts.
+            // If the term ends before this future is polled, the work never starts.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -210,9 +212,9 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // Concurrent work under the term is part of the term.
+            // The term lasts until concurrent work under it has ended.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // If a callback or the contest panicked, the next run waits.
+            // If a callback or the contest panicked, remember the term, so that the next run waits for it.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
             }
@@ -227,7 +229,7 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // No answer and no panic: the runtime is shutting down.
+            // The contest ended without a result and without a panic, so the runtime is shutting down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
@@ -237,12 +239,12 @@ impl<L: Lock> LeaderElector<L> {
         last
     }
 
-    /// Returns the elector with a source for the preferred holder.
+    /// Sets the source of the preferred holder.
     pub(crate) fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
         Self { preference: Some(preference), ..self }
     }
 
-    /// Starts a shell for this elector alone, which watches its lock.
+    /// Starts a shell that serves only this elector. The shell watches the lock of the elector.
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
@@ -273,9 +275,9 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for `work` and reports new leaders in the meantime. Returns `None` if the contest has ended, which only a
-/// panic causes. If `new_leader` panics, `work` is dropped before the panic resumes. A second panic from that drop
-/// would otherwise abort the process.
+/// Waits for `work`, and reports new leaders in the meantime. Returns `None` if the contest has ended, which happens
+/// only on a panic. If `new_leader` panics, the panic resumes after `work` was dropped. Otherwise a second panic from
+/// that drop would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -288,7 +290,8 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // The machine starts the next term only after the end of this one was reported.
+                // A `Started` notice cannot arrive here, because the machine starts the next term only after the end of
+                // this one was reported.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
@@ -307,7 +310,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // Work can notice the end of its term before the guard does, and return because of it.
+    // The work may notice the end of its term before the guard does, and return for that reason.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -315,7 +318,7 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term whose beginning was reported. Its end is always reported too, even if the elector is dropped.
+/// A term whose beginning was reported. Its end is always reported as well, even if the elector is dropped.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -328,13 +331,13 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If this panics, the term never began, and no end is reported.
+        // If this call panics, the term never began, and no end is reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Closes the term. The event and the callback are both called, even if one panics.
+    /// Reports the end of the term to the event hook and the callback. Both are called, even if one of them panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());
@@ -361,7 +364,7 @@ impl<T> Drop for OpenTerm<'_, T> {
             return;
         }
         let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
-        // A panic in a drop could be the second one and abort the process.
+        // Catch panics, because a second panic during unwinding would abort the process.
         if recorded.is_err() || called.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }

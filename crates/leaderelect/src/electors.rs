@@ -14,7 +14,7 @@ use crate::shell::{Seen, Shell};
 use crate::watching::{Events, follow, lock_event, watch};
 use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, LockEvent};
 
-/// Configuration of a [`LeaseGroup`].
+/// The configuration of a [`LeaseGroup`].
 ///
 /// # Examples
 ///
@@ -27,15 +27,17 @@ use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock
 /// ```
 #[derive(Clone, Debug)]
 pub struct LeaseGroupConfig {
-    /// The labels by which the leases are watched together. Each write puts them on the lease. Without labels (the
-    /// default), all leases of the namespace are watched, including those of other programs.
+    /// The labels of the group's leases. The watch of the group selects leases by these labels, and each write puts
+    /// them on the lease. The default is no labels. Then the group watches all leases of the namespace, including those
+    /// of other programs.
     pub labels: BTreeMap<String, String>,
-    /// The maximum number of requests in flight. The default is 8. If half the number of electors is greater, that
-    /// applies. This is enough that queueing costs no term that a single elector would keep. The most urgent request
-    /// goes first, by the deadline of its term, and a deadline counts from when its request is sent. A candidate counts
-    /// as if it had a `renew_deadline` left, so that it does not starve.
+    /// The maximum number of requests in flight. The default is 8. If half of the number of electors is greater, that
+    /// number is the maximum. With this maximum, no term is lost only because its requests wait in the queue. The
+    /// request whose term has the earliest deadline is sent first. A request that waited counts as sent when it leaves
+    /// the queue. The request of a candidate counts as if its term had a `renew_deadline` left, so that candidates do
+    /// not starve.
     pub in_flight: usize,
-    /// How each elector contends. All electors of the group share one identity, because they belong to one process.
+    /// The configuration of all electors. They share one identity, because they belong to one process.
     pub election: LeaderElectionConfig,
 }
 
@@ -46,11 +48,11 @@ impl Default for LeaseGroupConfig {
 }
 
 /// A group of electors for many leases in one namespace, for example one for each shard or tenant. They share one task,
-/// one watch and one client. Nothing else should use that client.
+/// one watch and one client. Do not use this client for anything else.
 ///
-/// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the guarantees of a single
-/// elector. A renewal is one request. The renewals of different leases are spread over the retry period, in sixteen
-/// batches. The task ends when the group and all its electors are dropped.
+/// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits. It has the same guarantees as a
+/// single elector. A renewal is one request. The renewals of different leases are sent in sixteen batches, which are
+/// spread over the retry period. The task ends when the group and all its electors are dropped.
 ///
 /// # Examples
 ///
@@ -104,7 +106,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Self::start_with(api, namespace, config, &common, |_| {})
     }
 
-    /// Like `start`, with the subset of labels used to watch and list, and a function that observes each watch event.
+    /// Works like [`start`](Self::start). `common` are the labels that select leases in watches and lists. `tap` is
+    /// called with each watch event.
     pub(crate) fn start_with(
         api: A,
         namespace: &str,
@@ -138,13 +141,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Creates an elector for the lease `name`. It does nothing until [`run`](LeaderElector::run) is called.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // The group's watch covers it.
+        // The lock needs no watch, because the watch of the group reports its events.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
 }
 
-/// Restricts an API of all namespaces to this namespace, so that the server does not send the others.
+/// Returns a field selector for the namespace, if the API covers all namespaces. So the server does not send leases of
+/// other namespaces.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),
@@ -171,7 +175,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // The lease may still exist without its labels. That is no reason to end a term.
+            // The lease may have lost its labels and still exist, so this event must not end a term.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

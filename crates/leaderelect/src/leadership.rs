@@ -17,11 +17,12 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///
 /// Work runs *inside* it: [`Leadership::run`] drops the work at the deadline, or as soon as the term ends early. Work
-/// in other threads or programs takes a [`Permit`] for each effect. While a permit is held, the lock is not released to
+/// in other threads or programs needs a [`Permit`] for each effect. While a permit is held, the lock is not released to
 /// another contender before the deadline.
 ///
-/// A request that was sent cannot be recalled, and a process that is frozen between the check and the send does not
-/// notice. Only a resource that compares [fencing tokens](Leadership::token) rejects such requests.
+/// A request cannot be recalled after it was sent. If a process is frozen between the check and the send, it does not
+/// notice that the term has ended. Only a resource that compares [fencing tokens](Leadership::token) rejects such
+/// requests.
 ///
 /// # Examples
 ///
@@ -53,9 +54,9 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Set once a caller has seen the deadline pass. The term then stays expired, even if a clock goes back.
+    /// Whether a caller has seen the deadline pass. From then on the term counts as expired, even if a clock goes back.
     expired: AtomicBool,
-    /// Release the lock once the work has ended, for any reason.
+    /// Whether to release the lock once the work has ended, for any reason.
     gives_up: AtomicBool,
 }
 
@@ -63,21 +64,20 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason for which the work was asked to end.
+    /// The reason why the work was asked to end, if it was.
     draining: Option<EndReason>,
-    /// Set once the work has ended. No permits are issued or extended from then on.
+    /// The reason why the term ended, once the work has ended. From then on, permits are neither issued nor extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// Returns the remaining time of the term. This does not guarantee that the lock stays held; a
-    /// [permit](Leadership::permit) does.
+    /// Returns the remaining time of the term. The result does not guarantee that the lock stays held during that time.
+    /// A [permit](Leadership::permit) guarantees that.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] at and after the deadline, and once the term has ended. After one error, all further calls
-    /// fail.
+    /// [`LeadershipLost`] from the deadline on, and once the term has ended. After one error, all further calls fail.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         self.left(&self.state())
     }
@@ -88,7 +88,7 @@ impl Leadership {
     ///
     /// The same errors as [`Leadership::check`]. It also fails after the work of the term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Counted before the check, so that an elector that closes the term sees each permit that was issued.
+        // Count the permit before the check. Then an elector that closes the term sees every permit that was issued.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -99,18 +99,18 @@ impl Leadership {
     }
 
     /// Runs `work` under a [permit](Leadership::permit) while the term lasts. The term is checked before each poll, so
-    /// the work does not continue after a late timer or a suspend.
+    /// the work does not continue if a timer fires late or the machine was suspended.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] if the term ended first. The work has been dropped by then.
+    /// [`LeadershipLost`] if the term ended before the work. The work has been dropped in this case.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // Declared after the permit, so it is dropped first.
+        // Declared after the permit, so the work is dropped before the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -123,8 +123,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end. That is when the elector was asked to stop, when the elector's own work has
-    /// ended and this is concurrent work, or when the term is over.
+    /// Waits until the work should end. The work should end when the elector was asked to stop, or when the term is
+    /// over. Concurrent work should also end when the elector's own work has ended.
     ///
     /// After a request to stop, the elector renews the term until the work has ended.
     ///
@@ -182,12 +182,13 @@ impl Leadership {
         self.shared.token.as_ref()
     }
 
-    /// Returns the moment at which the term ends, unless it is renewed or ends earlier.
+    /// Returns the deadline of the term. A renewal extends it. The term can also end before it.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy, because the clocks are user code and must not run under the lock of the channel.
+    /// Returns a copy of the state. Callers then read the clocks, which are user code and must not run under the lock
+    /// of the channel.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -223,10 +224,10 @@ impl fmt::Debug for Leadership {
 
 /// The right to perform one action as the leader. See [`Leadership::permit`].
 ///
-/// While a permit is held, the elector neither releases the lock nor begins another term, until the permit's
-/// [deadline](Permit::deadline) on the monotonic clock. After that deadline, the permit has no effect. So a timeout
-/// from [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. Once the
-/// work of the term has ended, its permits are no longer extended.
+/// While a permit exists, the elector neither releases the lock nor begins another term. This ends at the permit's
+/// [deadline](Permit::deadline) on the monotonic clock, after which the permit has no effect. So a timeout from
+/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. Once the work of
+/// the term has ended, its permits are no longer extended.
 ///
 /// # Examples
 ///
@@ -269,7 +270,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The elector's side of a [`Leadership`]. The term ends when the last handle is dropped.
+/// The elector's side of a [`Leadership`]. Dropping it ends the term.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -285,7 +286,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // A closed tracker can be waited on until it is empty.
+        // Close the tracker at once, because only a closed tracker can be awaited until it is empty.
         permits.close();
         let shared = Shared {
             lock,
@@ -325,7 +326,7 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns why the work was asked to end.
+    /// Returns the reason why the work was asked to end, if it was.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -336,12 +337,12 @@ impl TermHandle {
         });
     }
 
-    /// Called after the work has ended. Issues no more permits, and waits until all permits are returned or have
-    /// expired.
+    /// Ends the term after its work has ended. From then on, no permits are issued. Waits until all permits are
+    /// returned or have expired.
     ///
     /// Permits expire by the monotonic clock, because timeouts run on it. The term may have ended earlier by another
-    /// clock, for example when the time of day was set forward. New permits are refused then, but actions that have
-    /// begun keep the time that they were promised.
+    /// clock, for example because the time of day was set forward. Then new permits are refused, but actions that have
+    /// begun keep their promised time.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -356,7 +357,7 @@ impl TermHandle {
     }
 }
 
-/// Returned by operations that need a term, once the term is over.
+/// The error of operations that need a term, once the term is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {

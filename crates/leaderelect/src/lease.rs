@@ -45,10 +45,10 @@ pub struct LeaseSpec {
     pub holder_identity: Option<String>,
     /// How many seconds the lease is valid after a renewal. Servers accept 1 or more.
     pub lease_duration_seconds: Option<i32>,
-    /// When the term began. An unreadable time counts as absent, so that another program's mistake does not make the
+    /// When the term began. An unreadable time counts as absent. So a wrong time of another program does not make the
     /// whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed. An unreadable time counts as absent.
+    /// When the holder last renewed the lease. An unreadable time counts as absent.
     pub renew_time: Option<MicroTime>,
     /// The number of changes of the holder.
     pub lease_transitions: Option<i32>,
@@ -58,16 +58,16 @@ pub struct LeaseSpec {
     /// The contender that should hold the lease in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// Fields that this struct does not name.
+    /// Other fields of the server. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The unreadable times as text. Empty if there are none. Electors compare this text, so that a holder that writes
-    /// such times is seen to renew. It is never written.
+    /// The unreadable times as text, or an empty string. Electors compare this text. So they notice the renewals of a
+    /// holder that writes unreadable times. The text is never written.
     #[serde(skip)]
     pub unreadable_times: String,
 }
 
-/// A [`LeaseSpec`] with undecoded times.
+/// A [`LeaseSpec`] whose times are not decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {

@@ -31,14 +31,14 @@
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
 //!   for many leases with one task, one watch and one client. [`Shards`] divide the work among replicas.
-//! - The usual lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs that predate Leases, and a
-//!   [`MultiLock`] migrates from it to a Lease. A [`ResourceLock`] selects one of them by the name of its
-//!   [kind](LockKind).
+//! - The usual lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs that predate Leases. A
+//!   [`MultiLock`] migrates from an annotation to a Lease. A [`ResourceLock`] selects one of these locks by the name of
+//!   its [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
 //! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
 //!   [`Term`] is one period of leadership, and a [`TermEnd`] says how it ended. A fencing [`Token`] orders terms.
 //! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] answers health
-//!   checks and other readers. Metrics go to [`LeaderElectionConfig::metrics`].
+//!   checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
 //! - [`machine::Machine`] makes all decisions and performs no I/O.
 //! - A [`LockAuditor`] observes a lock and reports unsafe events.
 //!
@@ -46,22 +46,21 @@
 //!
 //! The work of two electors with different identities does not overlap, as long as the rates of their clocks differ by
 //! less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline counts from
-//! the moment at which the last stored renewal was *sent*, and no request can delay it. Work means code that runs
+//! the moment at which the last stored renewal was *sent*. No pending request delays it. Work means code that runs
 //! [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline
-//! passes as soon as one of the three [clocks](Now) reaches it. So a machine that wakes from a suspend finds its term
-//! over, and so does a paused virtual machine once its time of day is corrected.
+//! passes as soon as one of the three [clocks](Now) reaches it. So the term is over when a machine wakes from a
+//! suspend. It is also over when a paused virtual machine resumes and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
-//! a lease has expired. There, clock offsets matter too.
+//! a lease has expired. So in a coordinated election, clock offsets matter too.
 //!
-//! After a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that had seen the
-//! lock takes it no sooner than a lease duration after it learns of the deletion. A new candidate that finds no lock
-//! does not wait.
+//! After a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that has seen the
+//! lock waits for a lease duration after it learns of the deletion. A new candidate that finds no lock does not wait.
 //!
-//! A lock does not fence. A request that was sent before the term ended may still be executed. So may a request of a
-//! process that was frozen between its check and its send. To reject these, let the resource compare
-//! [tokens](Leadership::token). Deleting the lock, writing it by hand, or giving two processes one identity breaks the
-//! exclusion.
+//! A lock does not fence. The server may still execute a request that was sent before the term ended. It may also
+//! execute a request of a process that was frozen between its check and its send. To reject such requests, the resource
+//! must compare [tokens](Leadership::token). Deleting the lock, writing it by hand, or giving two processes one
+//! identity breaks the exclusion.
 
 mod annotation;
 mod audit;

@@ -1,4 +1,4 @@
-//! The trait of locks, and the lock in a Lease.
+//! The trait of locks, and the lock that stores its record in a Lease.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,13 +10,13 @@ use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
 
-/// The storage of the record: client-go's `resourcelock.Interface`.
+/// The storage of an election record: client-go's `resourcelock.Interface`.
 ///
 /// A lock only reads and writes. It makes no decisions and keeps no state.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future abandons the request. It is then unknown whether a write was stored.
+/// Dropping a future abandons the request. The server may have stored a write or not.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write keeps everything in it except the record.
+    /// The stored object. A write changes the record in it and keeps everything else.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object.
@@ -103,7 +103,7 @@ pub trait Lock: Send + Sync + 'static {
         TimePrecision::Micros
     }
 
-    /// Returns the fencing token of a term that began with the given state. Must return at once.
+    /// Returns the fencing token of a term that began with the state `began`. The method must not block.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
@@ -120,23 +120,24 @@ pub trait Lock: Send + Sync + 'static {
     }
 
     /// Watches the object, starting with its current state. When the stream ends, the elector opens another watch, with
-    /// growing pauses after failures. Returns `None` (the default) if there is no watch; the elector then polls.
+    /// growing pauses after failures. The default implementation returns `None`, which means that there is no watch.
+    /// The elector then polls.
     ///
-    /// Events may be stale. They only make an elector act sooner; no decision depends on them alone.
+    /// Events may be stale. They only make an elector act sooner. No decision depends on events alone.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
 
-    /// Reads the newest state. Returns `None` if the object does not exist.
+    /// Reads the newest state of the object. Returns `None` if the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
-    /// Creates the object. Fails if it exists.
+    /// Creates the object with the record. Fails if the object exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the record in `base`. Fails if the stored object has changed since `base`.
+    /// Replaces the record in the object `base`. Fails if the stored object has changed since `base` was read.
     fn update(
         &self,
         base: &Self::Object,
@@ -150,7 +151,7 @@ pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 /// An event of a watch on a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object has, or had, this state.
+    /// The object has this state, or had it when the event was sent.
     Changed(LockSnapshot<O>),
     /// The object with this uid was deleted.
     Deleted {
@@ -172,8 +173,8 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the lock. If the work shares the client's rate limiter, a renewal can wait behind the
-/// work's requests until the term ends.
+/// Use a separate client for the lock. If the work uses the same client, a renewal may wait in the client's rate
+/// limiter behind requests of the work, until the term ends.
 ///
 /// # Examples
 ///
@@ -255,7 +256,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 }
 
-/// Returns the record of a lease with its version.
+/// Returns the record of a lease and the version of the lease.
 pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
@@ -266,8 +267,8 @@ pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Rejects a base without uid or resourceVersion. The server could not detect a conflict, so the write could overwrite
-/// a successor's record or recreate a deleted object.
+/// Rejects a base without uid or resourceVersion. Without them, the server would not detect a conflict. The write could
+/// then overwrite the record of the next leader, or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
@@ -276,7 +277,7 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that a server's response can be the base of a write.
+/// Checks that the server's response has a uid and a resourceVersion, so that it can be the base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

@@ -1,13 +1,13 @@
 //! The elector as a state machine, without I/O, clocks or tasks.
 //!
-//! Its owner passes in signals and the time, and executes the returned instructions. All decisions that make an
-//! election safe are made here, so a test can drive a whole fleet from one seed.
+//! Its owner passes signals and the time to the machine, and executes the returned instructions. The machine makes all
+//! decisions on which safety depends, so a test can drive a whole fleet from one seed.
 //!
 //! Invariants:
 //!
 //! - A term's deadline is `renew_deadline` after a stored write was *sent*.
-//! - Another record, a deletion or another uid ends the term before anything else happens. The term never resumes. The
-//!   next term begins after the work of this one has ended.
+//! - If the machine observes another record, a deletion or another uid, the term ends before anything else happens. The
+//!   term never resumes. The next term begins after the work of this term has ended.
 //! - Each write states the version that was read. The lock is released only after the work has ended, and only if the
 //!   record that was just read belongs to this term.
 
@@ -64,40 +64,41 @@ pub struct Machine {
     /// The pauses between a candidate's attempts.
     retries: Backoff,
     jitter: Jitter,
-    /// The delay of a term's first renewal.
+    /// The delay of the first renewal of a term.
     first_renewal: Duration,
-    /// Renewals happen at whole multiples of this, on the monotonic clock. Zero allows any time.
+    /// Renewals happen at whole multiples of this duration on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
     /// Whether the watch is open.
     watch_is_up: bool,
-    /// Whether the watch is reliable: it is open, and no read has shown a change that it had not reported.
+    /// Whether the watch is reliable. It is if it is open and no read has shown a change that it did not report.
     watching: bool,
     /// The newest state that the watch reported while this elector held the lock.
     last_hint: Option<LockState>,
-    /// The free lock that the watch reported. It is taken in that version at `next_try`.
+    /// A free lock that the watch reported. The next write at `next_try` replaces this version.
     vacancy: Option<LockState>,
     /// The request in flight.
     sent: Option<Sent>,
     /// When to act next, unless a signal arrives earlier.
     next_try: Duration,
     observed: Option<Observation>,
-    /// Until when a deleted lock counts as held.
+    /// The time until which a deleted lock counts as held.
     held_until: Duration,
-    /// Since when the lock is known not to exist.
+    /// The time since which the lock is known not to exist.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes of the current contest or term whose effect is unknown. A client may have sent a write twice and
-    /// received a conflict caused by the first attempt. One version can be replaced only once, so all of these writes
-    /// are resolved as soon as one write is known to be stored.
+    /// Failed writes of the current contest or term that may have been stored. A client may have sent a write twice,
+    /// and the first attempt may have caused the conflict of the second. A version can be replaced only once. So as
+    /// soon as one write is known to be stored, all of these writes are resolved.
     in_doubt: Vec<Doubt>,
-    /// The record of the last term, which is over. If the lock still has this record, no contender leads by it.
+    /// The uid of the lock and the record of the last term, which is over. If the lock still contains this record, no
+    /// contender leads.
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The time in the last record sent.
     last_written: Option<Stamp>,
-    /// No writes before this time, so that record times do not run ahead of the clock.
+    /// The machine writes nothing before this time, so that the times in records are not ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -117,29 +118,29 @@ struct Leading {
     term: Term,
     /// The state that the next renewal replaces.
     base: LockState,
-    /// The write from which the deadline counts.
+    /// The clocks when the write was sent from which the deadline counts.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
     /// Whether to read before the next write.
     read_back: bool,
-    /// Another holder is preferred, so the term is not renewed. It lasts until its current deadline, or until the work
-    /// has ended.
+    /// Whether the control plane prefers another holder, so that the term is not renewed. The term lasts until its
+    /// deadline, or until the work has ended.
     yielding: bool,
-    /// The work ends in favor of another contender, so the lock must be released.
+    /// Whether the work ends in favor of another contender, so that the lock must be released.
     gives_up: bool,
-    /// A foreign lock that the watch reported and that no read has shown yet.
+    /// Another contender's lock that the watch reported, until a read shows the current state.
     foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if only writes in doubt might have begun one.
+    /// The term to release. `None` if only a write in doubt may have begun a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The write to send next. `None` until a read shows that the lock is ours.
+    /// The write to send next. `None` until a read shows that the lock contains a record of this elector.
     write: Option<LockRequest>,
 }
 
@@ -148,7 +149,7 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// Whether the request creates the lock and a foreign lock was seen since.
+    /// Whether the request creates the lock, and another contender's lock was seen since it was sent.
     overtaken: bool,
 }
 
@@ -161,26 +162,26 @@ enum Purpose {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// The version that it replaces. `None` if it creates the lock.
+    /// The version that the write replaces. `None` if the write creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// At most this many writes in doubt are remembered; the oldest are dropped first. If a dropped write was stored after
-/// all, it looks foreign, which only costs time.
+/// The maximum number of writes in doubt that are remembered. The oldest are forgotten first. If a forgotten write was
+/// stored after all, its record looks like another contender's. This only costs time.
 const MAX_DOUBTS: usize = 8;
 
-/// After a record has expired, a candidate waits up to this long. So out of a hundred candidates, most learn of the
-/// successor before they read.
+/// The maximum random wait of a candidate after a record has expired. Of a hundred candidates, most then see the next
+/// leader before they read.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// After the watch reports a free lock, a candidate waits up to this long, so that most of the slower candidates see
-/// the successor first.
+/// The maximum random wait of a candidate after the watch has reported a free lock. Most of the slower candidates then
+/// see the next leader first.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// Creates a contender that tries at once.
+    /// Creates a contender whose first attempt is due at once.
     ///
     /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
     /// that the lock stores.
@@ -188,7 +189,7 @@ impl Machine {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // A different seed, so that the two sequences differ.
+            // Use a different seed, so that the two random sequences differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -215,30 +216,31 @@ impl Machine {
         }
     }
 
-    /// Sets the delay of a term's first renewal, as a fraction of the retry period, so that terms that begin together
-    /// are not renewed together. Default: 1.
+    /// Sets the delay of a term's first renewal, as a fraction of the retry period. With different delays, terms that
+    /// begin at the same time are not renewed at the same time. Default: 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Renews at whole sixteenths of the retry period, rounded down, so that some of many terms are renewed together. A
-    /// wake-up for several renewals costs less than one for each. Not used if two effective renewals could then be less
+    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. So the terms of many machines are
+    /// renewed in batches, and one wake-up serves several renewals. Does nothing if two renewals could then be less
     /// than a second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // A renewal less than a second after the previous one has no effect.
+        // A renewal does not extend the term if it happens less than a second after the previous one.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    /// Returns when to perform a renewal that is due at the given time.
+    /// Returns when to send a renewal that is due at the given time.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// Called when the work has ended for a reason that requires a release, even without `release_on_cancel`.
+    /// Makes the machine release the lock after the work, even without `release_on_cancel`. Must be called before the
+    /// work has ended.
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
@@ -248,7 +250,7 @@ impl Machine {
     /// Processes one signal and returns the instructions to execute, in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline first, so that no signal is processed for an expired term.
+        // Check the deadline first, so that no signal is processed in an expired term.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -275,7 +277,8 @@ impl Machine {
         instructions
     }
 
-    /// Returns when to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` after the end.
+    /// Returns when to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` if no tick is
+    /// needed.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -289,17 +292,17 @@ impl Machine {
         }
     }
 
-    /// Returns whether there is a term.
+    /// Returns whether a term is in progress.
     pub fn leads(&self) -> bool {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// Returns the last observed holder. Empty if the lock is free, `None` before the first read.
+    /// Returns the last observed holder. It is empty if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
 
-    /// Returns how many renewals read the lock first: client-go's `leader_election_slowpath_total`.
+    /// Returns how many renewals had to read the lock first: client-go's `leader_election_slowpath_total`.
     pub fn slow_paths(&self) -> u64 {
         self.slow_paths
     }
@@ -321,7 +324,7 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The read shows a change that the watch did not report.
+                // The read shows a change that the watch did not report, so the watch is unreliable.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -339,7 +342,7 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // The owner passed an answer that does not match the request. It is ignored.
+            // Ignore an answer that does not match the request.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -356,7 +359,7 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The request was sent for a term that is over, so the answer counts only as a read.
+            // The request belongs to a term that is over, so its answer only shows the state of the lock.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
@@ -391,14 +394,14 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // Signals during the request set this. An older answer does not reset it.
+            // A signal during the request sets an earlier time. The answer to this request must not overwrite it.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends the release phase once there is nothing to wait for. Finishes the machine if it is stopping.
+    /// Ends the release phase when its time is over. Finishes the machine if it is stopping and nothing is pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -408,7 +411,7 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // A pending release starts after the answer to the request in flight.
+        // Do not finish if a release is pending. It starts after the answer to the request in flight.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -441,7 +444,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the work to end if another contender is preferred.
+    /// Asks the work to end, if another contender is preferred.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
@@ -476,19 +479,20 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // No other contender could lead by that lock before the deadline, so there is no wait if it was deleted.
+        // If the deadline has not passed, no other contender can have led meanwhile. Then an earlier wait for a deleted
+        // lock is no longer needed.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // A holder that came after the deletion, and may be gone again, still causes a wait.
+            // Another contender may have held the lock after the deletion. If it did, this contender must wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records an observed state. Only a change of the record or uid restarts the expiry. Returns whether there was
-    /// such a change.
+    /// Records the observed state of the lock. The expiry of the record starts again only if the record or the uid has
+    /// changed. Returns whether one of them has changed.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -514,8 +518,8 @@ impl Machine {
         changed
     }
 
-    /// The observed lock was deleted. Its last holder may have renewed or acquired it unseen right before that, and
-    /// works for less than a duration afterwards.
+    /// Makes this contender wait, because the observed lock was deleted. Its last holder may have acquired or renewed
+    /// it right before the deletion, and works for less than a lease duration after that.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -532,8 +536,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns the same state in the newest known version. Another program may have written the object since it was
-    /// read, and the watch has reported that.
+    /// Returns the state with the newest known version. The watch may have reported that another program wrote the
+    /// object after the read.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -551,13 +555,13 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Returns when the write in doubt that is found stored was sent.
+    /// If `found` is a write in doubt, returns when that write was sent.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after a conflict with a program that keeps writing the same object. It is jittered, so that it
-    /// does not synchronize with those writes.
+    /// Returns the pause after a conflict with a program that keeps writing the same object. The jitter prevents that
+    /// attempts and those writes happen at the same times.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

@@ -1,4 +1,4 @@
-//! The metrics of an elector, with client-go's names where it has them.
+//! The metrics of an elector. They have client-go's names where client-go has them.
 
 use std::any::Any;
 
@@ -63,7 +63,7 @@ pub(crate) struct Instruments {
     pub(crate) malformed: Box<dyn Counter>,
     /// One counter for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// The gauges for leadership and remaining time, registered for as long as they are held.
+    /// The gauges for leadership and remaining time. Dropping them unregisters the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! A lock of two halves, for the migration from an annotation to a Lease.
+//! A lock with two halves, for the migration from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
@@ -8,32 +8,34 @@ use crate::{
     Version,
 };
 
-/// The holder of a [`MultiLock`] whose halves name different holders: client-go's `UnknownLeader`. No contender may use
-/// it as its identity.
+/// The holder of a [`MultiLock`] whose halves name different holders: client-go's `UnknownLeader`. A contender must not
+/// use it as its identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
 /// Two locks that are held together: client-go's `MultiLock`, for `configmapsleases` and `endpointsleases`.
 ///
 /// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two
-/// rollouts: first from the annotation (the primary half) to both, then from both to the Lease (the secondary half).
-/// Programs that use only the annotation and programs that use only the Lease do not see each other, so they must not
-/// run at the same time. The primary object must exist until no program holds both.
+/// rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout changes from
+/// the annotation to both halves. The second rollout changes from both halves to the Lease. Programs that use only the
+/// annotation and programs that use only the Lease do not see each other, so they must not run at the same time. The
+/// primary object must exist as long as any program uses both halves.
 ///
 /// # What is guaranteed
 ///
-/// - No contender leads by one half. A term begins and is renewed only by a write that both halves accepted, each in
-///   the version that was read. If a half has changed in the meantime, the write is rejected. The changed half is never
-///   adopted, unlike in client-go.
-/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders wait until neither half
-///   has changed for a whole duration. This is the state after a write that reached only one half because of a crash or
+/// - One half is not enough to lead. A term begins and is renewed only by a write that both halves accepted, each in
+///   the version that was read. If a half has changed in the meantime, the write is rejected. Unlike client-go, the
+///   lock never takes over the changed half.
+/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until neither
+///   half has changed for a whole duration. This happens after a write that changed only one half because of a crash or
 ///   a rejection. The error of such a write [says so](ApiError::earlier_may_have_acted), and no contender leads for one
 ///   lease duration.
-/// - If both halves name the same holder and one half is a renewal behind, the record has no `renew_time`. So it is
-///   never mistaken for a record that both halves accepted.
-/// - The [token](Lock::token) of a term is that of the secondary half. So tokens keep growing after the fleet has moved
-///   to the Lease alone.
+/// - If both halves name the same holder and one half is a renewal behind, the merged record has no `renew_time`. So it
+///   is never confused with a record that both halves accepted.
+/// - The [token](Lock::token) of a term is the token of the secondary half. So tokens keep growing after the fleet has
+///   moved to the Lease alone.
 ///
-/// A Lease without a primary object counts as no lock. Once the primary is created, the two halves disagree.
+/// Without the primary object, the lock does not exist, even if the Lease exists. Once the primary object is created,
+/// the two halves name different holders.
 ///
 /// # Examples
 ///
@@ -57,7 +59,7 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Combines the two locks. The resource and key are those of the primary.
+    /// Combines two locks. The result has the resource and the key of the primary lock.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
@@ -72,7 +74,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // No renew time, so that the record is not mistaken for one that both halves accepted.
+            // Leave out the renew time, so that the record is not confused with one that both halves accepted.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -82,8 +84,8 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // The halves differ, so this record was not written as a whole. The times do not reveal the newer half,
-            // because a clock can be set back.
+            // The halves differ, so a write has changed only one of them. The times do not reveal which half is newer,
+            // because a clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
@@ -133,8 +135,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary half, which a release empties last. The elector still polls, because other changes are not
-    /// reported.
+    /// Watches the secondary half. A release writes this half last. The elector still polls, because the watch reports
+    /// only releases and deletions.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -166,7 +168,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins two versions. Neither a uid nor a resourceVersion contains a plus sign.
+/// Joins the versions of both halves with a plus sign. Neither a uid nor a resourceVersion contains one.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -182,12 +184,12 @@ fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Marks an error of the second half, after the first half has accepted the write.
+/// Marks an error of the second half, because the first half has already accepted the write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Reports that the secondary half was released or deleted.
+/// Reports when the secondary half was released or deleted. Drops all other events.
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

@@ -1,4 +1,4 @@
-//! The election record and its versions.
+//! The election record, and versions of the object that stores it.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use pintle_meta::MicroTime;
 
 /// The election record that a lock stores: client-go's `LeaderElectionRecord`.
 ///
-/// No decision depends on the two times. They are for people and for other programs. A record has expired when it has
-/// not changed for its duration on the observer's own clock.
+/// No decision depends on the two times in the record. They are for people and for other programs. A record has expired
+/// when it has not changed for its duration, measured on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
     /// The holder. Empty if the lock is free.
     pub holder_identity: String,
-    /// How many seconds a candidate must see the record unchanged before it may take over. Zero or negative if the
-    /// writer stated none.
+    /// How many seconds a candidate must see the record unchanged before it may take over. It is zero or negative if
+    /// the writer did not set a duration.
     pub lease_duration_seconds: i32,
     /// When the term began.
     pub acquire_time: Option<MicroTime>,
@@ -22,7 +22,7 @@ pub struct LeaderElectionRecord {
     pub renew_time: Option<MicroTime>,
     /// The number of changes of the holder.
     pub leader_transitions: i32,
-    /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
+    /// The strategy of the coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
     /// The contender for which the holder of a coordinated election should give the lock up. `None` if it may keep the
     /// lock.
@@ -35,8 +35,8 @@ impl LeaderElectionRecord {
         self.holder_identity.is_empty()
     }
 
-    /// Returns how long the unchanged record is valid. `own`, the observer's own duration, applies if the record states
-    /// none.
+    /// Returns how long the record is valid without a change. If the record has no duration, returns `own`, the
+    /// duration of the observer.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -63,8 +63,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns whether `other` is a version of the same object, which may previously have been the first half of a
-    /// two-part lock.
+    /// Returns whether `other` is a version of the same object. In a [`MultiLock`](crate::MultiLock), this version may
+    /// consist of the primary half alone.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
@@ -76,32 +76,32 @@ impl Version {
     }
 }
 
-/// A record with the version in which it was read or written.
+/// A record, and the version of the object from which it was read or to which it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// The version.
     pub version: Version,
     /// The record.
     pub record: LeaderElectionRecord,
-    /// The stored record beyond what `record` can express, such as a time that cannot be parsed or the second half of a
-    /// [`MultiLock`](crate::MultiLock). Electors only compare it. `None` means that `record` alone is compared.
+    /// Stored data that `record` cannot express, such as a time that cannot be parsed, or the second half of a
+    /// [`MultiLock`](crate::MultiLock). Electors only compare it. If it is `None`, they compare only `record`.
     pub raw: Option<Box<str>>,
 }
 
 impl LockState {
-    /// Creates a state whose record is compared by `record` alone.
+    /// Creates a state without additional stored data.
     pub fn new(version: Version, record: LeaderElectionRecord) -> Self {
         Self { version, record, raw: None }
     }
 
-    /// Returns whether both states have the same election record in the same object. Other writes of the object, such as of its
-    /// labels, change the resourceVersion and nothing here.
+    /// Returns whether both states have the same election record in the same object. A write of other data, such as a label, only changes
+    /// the resourceVersion.
     pub(crate) fn repeats(&self, earlier: &Self) -> bool {
         let same_raw = self.raw.as_ref().zip(earlier.raw.as_ref()).is_none_or(|(raw, earlier)| raw == earlier);
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Takes over the version of a later state that [repeats](Self::repeats) this one.
+    /// Takes over the version of `later`, which [repeats](Self::repeats) this state.
     pub(crate) fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
             self.version = later.version.clone();

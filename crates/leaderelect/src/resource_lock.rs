@@ -1,4 +1,4 @@
-//! Lock kinds by client-go's names.
+//! Locks that are selected by client-go's names of lock kinds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -52,7 +52,7 @@ impl LockKind {
         }
     }
 
-    /// Returns the resource that has the annotation, if the kind uses one.
+    /// Returns the resource that stores the annotation. `None` if the kind uses no annotation.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -78,7 +78,7 @@ impl FromStr for LockKind {
     }
 }
 
-/// The error for a text that does not name a [`LockKind`].
+/// The error for a name that is not a [`LockKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{name:?} is not a lock kind; use leases, or one of the legacy kinds configmaps, endpoints, configmapsleases, endpointsleases"
@@ -88,7 +88,7 @@ pub struct UnknownLockKind {
     pub name: String,
 }
 
-/// A lock of a configurable kind: client-go's `resourcelock.New`.
+/// A lock whose kind is chosen at run time: client-go's `resourcelock.New`.
 ///
 /// # Examples
 ///
@@ -120,7 +120,8 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// Creates the lock `name` in `namespace`. `annotated` returns the API of the annotated resource, if the kind uses one.
+    /// Creates the lock `name` in `namespace`. `annotated` returns the API of the resource that stores the annotation. It is called only if
+    /// the kind uses an annotation.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -255,7 +256,7 @@ where
                 wrap(lock.update(base, record).await?, LockObject::Annotated)
             }
             (Self::Both(lock), LockObject::Both(base)) => wrap(lock.update(base, record).await?, both),
-            _ => return Err(ApiError::invalid_request("the object is of a lock of another kind")),
+            _ => return Err(ApiError::invalid_request("the object belongs to a lock of another kind")),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Shards: replicas divide the work, and each shard has one leader.
+//! Shards. Replicas divide the work, and each shard has one leader.
 
 mod fleet;
 mod members;
@@ -37,12 +37,12 @@ pub const SHARDS_LABEL: &str = "pintle-shards";
 /// Configuration of [`Shards`].
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// The number of shards. Default: 16. Several shards for each replica are distributed more evenly. Replicas with
-    /// different numbers, as during a rollout that changes it, never work at the same time. Later replicas wait until
+    /// The number of shards. Default: 16. With several shards for each replica, the distribution is more even. If a
+    /// rollout changes the number, replicas with different numbers never work at the same time. New replicas wait until
     /// no replica with another number leads a shard.
     pub shards: u32,
-    /// How replicas contend for the shards. The [label](SHARDS_LABEL) is added, and leases are selected by it alone.
-    /// The other labels can differ between replicas; the last writer determines them.
+    /// The configuration of the electors. All leases also get the [label](SHARDS_LABEL), and only this label selects
+    /// them. Other labels may differ between replicas. Then the last writer of a lease determines them.
     pub electors: LeaseGroupConfig,
 }
 
@@ -52,34 +52,38 @@ impl Default for ShardsConfig {
     }
 }
 
-/// This replica's share of work that is divided among replicas. All objects are divided into [shards](Shard), and one
-/// replica leads each shard.
+/// One replica's share of the work, which is divided among several replicas. All objects are divided into
+/// [shards](Shard), and one replica leads each shard.
 ///
 /// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
-/// shard to a preferred replica. A replica that joins or leaves moves only its own share. The leader of a shard that
-/// another replica should have ends its work and gives the shard up. The preferred replica then takes it at once.
+/// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If a shard has another
+/// preferred replica than its leader, the leader ends its work and gives the shard up. The preferred replica then takes
+/// the shard at once.
 ///
 /// # What is guaranteed
 ///
 /// - No two replicas work on a shard at the same time, as for any [`Leadership`]. The shard's lease decides. The
 ///   assignment only determines which replica tries first.
-/// - The same holds for objects, even if replicas use different [numbers of shards](ShardsConfig::shards). The number
-///   is part of the lease names, and a replica that has taken a shard lists all leases before it begins to work.
-/// - After a replica dies, another replica works on its shards once the lease has expired: a `lease_duration` after the
-///   last renewal, plus 120 ms and three requests. A GET and a PUT take the lease, and a LIST checks for replicas with
-///   another number of shards. A shard that is given up has no worker for 40 ms and four requests after its work has
-///   ended: a GET and a PUT, then the successor's PUT and LIST.
-/// - If the preferred replica does not take a free shard, the next one does after twice the `retry_period`, the one
-///   after that another such time later. It keeps the shard until replicas join or leave.
+/// - No two replicas work on an object at the same time, even if they use different [numbers of
+///   shards](ShardsConfig::shards). The number is part of the lease names. A replica that has taken a shard lists all
+///   leases before it begins to work.
+/// - After a replica dies, another replica works on its shards once their leases have expired. This takes a
+///   `lease_duration` after the last renewal, up to 120 ms, and three requests: a GET and a PUT take the lease, and a
+///   LIST checks for replicas with another number of shards. If a replica gives up a shard, no replica works on it for
+///   up to 40 ms and four requests: a GET and a PUT release the lease, and then the next leader sends a PUT and a LIST.
+/// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the
+///   `retry_period`. The third replica would take it after four times the `retry_period`, and so on. That replica keeps
+///   the shard until replicas join or leave.
 ///
-/// The time that a shard has no worker is unbounded while lists fail, or while replicas with two different numbers take
-/// leases at the same time. Both can give theirs up. They try again after a random pause, or after up to a
-/// `lease_duration` where watches are forbidden.
+/// There are two cases in which the time without work on a shard has no bound: lists fail, or replicas with two
+/// different numbers of shards take leases at the same time. In the second case, both replicas may give up their
+/// leases. They try again after a random pause. If watches are forbidden, they try again after up to a
+/// `lease_duration`.
 ///
-/// A replica needs the verbs get, list, watch, create, update and delete on leases. Without watch, it sees no other
-/// replicas. The guarantees hold, but the first replica takes all shards, and polls find the shards of a dead replica.
-/// Without list, a replica does not take part. If it loses that right after it has taken a shard, it gives the shard up
-/// after a `lease_duration` without work.
+/// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
+/// does not know the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
+/// replicas find the shards of a dead replica by polling. Without the verb list, a replica leads no shard. If it loses
+/// the verb list after it has taken a shard, it gives the shard up after a `lease_duration` without work.
 ///
 /// # Examples
 ///
@@ -108,14 +112,14 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
     /// The elector of this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. They outlive a dropped run, so that the next run waits for the permits of the
-    /// dropped one.
+    /// One elector for each shard. They stay after a run is dropped, so that the next run waits for the permits of that
+    /// run.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`, whose leases are in `namespace`: `{name}-0-of-16` and so on, and
-    /// `{name}-member-…-of-16` for each replica.
+    /// Joins the shards `name`. Their leases are in `namespace`. Each shard has a lease such as `{name}-0-of-16`, and
+    /// each replica has a lease `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///
@@ -160,10 +164,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
 
     /// Works on each shard while this replica leads it, until `stop` is cancelled or the work on one shard ends by
     /// itself. In the second case, returns that shard and how its term ended. In both cases, the work on all shards is
-    /// first asked to end, and the shards are given up.
+    /// first asked to end, and then the shards are given up.
     ///
-    /// All work runs in the task that polls this future. To spread work over threads, spawn it and
-    /// [run](Leadership::run) it inside its leadership.
+    /// All work runs in the task that polls this future. To use several threads, spawn tasks, and
+    /// [run](Leadership::run) the work inside its leadership.
     ///
     /// # Panics
     ///
@@ -180,9 +184,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // The membership ends first, so that other replicas know which shards become theirs.
+        // End the membership first, so that the other replicas know which shards become theirs.
         let present = async {
-            // Other replicas would yield to a replica that cannot list, and so never works.
+            // Become a member only after a list has succeeded. Otherwise other replicas would yield to a replica that
+            // cannot list, and so never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -191,7 +196,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // The assignment is unknown until the other members are known.
+        // Until the other members are known, the preferred replicas are unknown, so defer.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
@@ -211,7 +216,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // If the list fails for too long, another replica may be able to list.
+                    // Give the shard up if the list fails for too long. Another replica may be able to list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
                         biased;
@@ -225,9 +230,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // After a lost term, it contends again without a list first. The list after each acquisition decides.
+                // After a lost term, contend again without a list. The list after each acquisition is decisive.
                 match elector.run(&stop, callbacks).await {
-                    // The work did not begin. A random pause lets one of two conflicting replicas return first.
+                    // The work did not begin, because a rival leads. With a random pause, one of two conflicting
+                    // replicas comes back first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
@@ -249,7 +255,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // Without shards, the run ends at once.
+            // Without any shard, the run ends at once.
             stop.cancel();
             ended
         };

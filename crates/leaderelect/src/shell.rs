@@ -1,5 +1,5 @@
-//! The runtime of one or many [machines](crate::machine::Machine): one task that owns their timers, requests and watch.
-//! It makes no election decisions.
+//! The shell of one or many [machines](crate::machine::Machine). It is a task that owns their timers, requests and
+//! watch. It makes no election decisions.
 
 mod contest;
 
@@ -28,15 +28,15 @@ use crate::{Clocks, Deadline};
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// A lock event with its key. Without a key, the event is for all contests of the shell.
+/// An event of a lock, and the key of the lock. Without a key, the event applies to all contests of the shell.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
 /// A handle to the shell. Its task ends when the handle is dropped.
 pub(crate) struct Shell<L: Lock> {
-    /// Unbounded, because each term sends at most a few orders.
+    /// Unbounded, because each term sends only a few orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The panic that ended the task.
+    /// The message of the panic that ended the task, if any.
     panic_message: watch::Receiver<Option<String>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -49,7 +49,7 @@ enum Order<L: Lock> {
 /// A contest in a shell, and the events that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// When to step it, unless an event arrives earlier.
+    /// When to step the contest, unless an event arrives earlier.
     wake: Option<Deadline>,
     /// When its queued request should be sent at the latest.
     waits: Option<Duration>,
@@ -60,7 +60,7 @@ struct Seat<L: Lock> {
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// A contest's membership in a shell. When it is dropped, the contest sends no more requests.
+/// The membership of a contest in a shell. When it is dropped, the contest sends no more requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -68,8 +68,9 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests with these clocks. At most `in_flight` requests run at once, or half the number of
-    /// contests if that is greater. `None` is for a single contest. `watch` reports events of the locks.
+    /// Starts a task for contests with these clocks. The maximum number of requests in flight is `in_flight`, or half
+    /// of the number of contests if that is greater. `in_flight` is `None` for a shell with a single contest. `watch`
+    /// sends the events of the locks to the task.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -94,7 +95,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            // The clocks are user code. Their panic ends all contests.
+            // The clocks are user code. If they panic, all contests end.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -102,7 +103,8 @@ impl<L: Lock> Shell<L> {
         Self { orders, joined: AtomicU64::new(0), panic_message, _task: task }
     }
 
-    /// Drives the contest until it has finished, and returns a receiver for the end or for a panic of its lock.
+    /// Adds a contest to the shell. The receiver gets a message when the contest has finished, or the panic of its
+    /// lock.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -110,27 +112,28 @@ impl<L: Lock> Shell<L> {
         preference: Option<watch::Receiver<Preference>>,
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // The fractional parts of the multiples of the golden ratio are evenly distributed, however many there are. The first share is 1.
+        // Spread the first renewals over the retry period. The fractional parts of the multiples of the golden ratio are evenly distributed
+        // for any number of contests. The first contest gets the share 1.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // The task ends only with the runtime. Then no answer arrives.
+        // Sending fails only if the runtime has shut down. Then no answer arrives.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Returns the panic of the shell itself if no answer arrives. `None` if the runtime shuts down.
+    /// Waits for the end of the shell and returns the message of its panic. `None` if the runtime shuts down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
         message.clone()
     }
 
-    /// Reports that the work of the term has ended.
+    /// Reports to the machine that the work of the term has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
     }
@@ -143,18 +146,18 @@ struct Running<L: Lock> {
     /// Whether the shell serves many contests.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// The contests of each lock.
+    /// The key of the lock of each contest, and the ID of the contest.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// When to step each contest.
+    /// When to step each contest, on the monotonic clock.
     timers: BTreeSet<(Duration, u64)>,
-    /// Queued requests, ordered by when they should be sent.
+    /// The contests with queued requests, ordered by when the requests should be sent.
     waiting: BTreeSet<(Duration, u64)>,
     /// The number of requests in flight.
     sent: usize,
-    /// The maximum number of contests since the queue was last empty.
+    /// The highest number of contests since the queue was last empty.
     peak: usize,
-    /// The timer. It may fire before the first of `timers`, so that a deadline that is extended repeatedly does not set the timer each
-    /// time.
+    /// The current timer. It may fire before the first of `timers`. So a deadline that is extended repeatedly does not need a new timer
+    /// each time.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -162,7 +165,7 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The number of events after which the timers are checked.
+/// The number of events after which the task checks the timers.
 const EVENTS_A_TICK: u32 = 64;
 
 /// A future event and the ID of its contest.
@@ -204,10 +207,10 @@ impl<L: Lock> Running<L> {
                 ended = &mut watch, if watched => {
                     watched = false;
                     if let Err(panic) = ended {
-                        tracing::error!("the watch of an election panicked; polling from now on");
+                        tracing::error!("the watch of an election panicked; the elector polls from now on");
                         self.handle_watch(WatchMessage::Down);
-                        // A panic in the watch of a single contest belongs to its run. A shared watch belongs to no
-                        // run.
+                        // If the shell serves a single contest, the run of its elector gets the panic. A shared watch
+                        // does not belong to a single run.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -221,7 +224,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer, unless it fires early enough by each clock.
+    /// Sets the timer for the first contest, unless the current timer fires early enough on each clock.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -278,7 +281,7 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // A write directly follows its read, before that read is stale.
+                        // Send a write directly after its read, because the read may become stale.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -300,7 +303,7 @@ impl<L: Lock> Running<L> {
         }));
     }
 
-    /// Sends a contest the preferred holder, now and on each change.
+    /// Sends the preferred holder to a contest, now and after each change.
     fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
         let now = preference.borrow_and_update().clone();
         self.step(id, Signal::Prefer(now));
@@ -308,7 +311,7 @@ impl<L: Lock> Running<L> {
         self.listen(id, seat.gone.clone(), async move {
             match preference.changed().await {
                 Ok(()) => Event::Prefer(preference),
-                // No further change will arrive.
+                // The sender was dropped, so the preference does not change any more.
                 Err(_) => pending().await,
             }
         });
@@ -341,10 +344,11 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Steps each contest that is due.
+    /// Steps all contests whose time has come.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // The first may be due by another clock.
+        // Check the first contest as well, because its deadline may have passed on another clock than the monotonic
+        // one.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
@@ -356,11 +360,11 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a contest, which may have capacity for its next request.
+    /// Steps a contest. If `has_place` is set, its next request does not wait in the queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
-        // The lock and the clocks are user code.
+        // The lock and the clocks are user code, so catch their panics.
         let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
             Ok(stepped) => stepped,
             Err(panic) => return self.fall_over(id, panic),
@@ -385,13 +389,13 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns whether another request may be in flight. A term survives two consecutive requests that take their whole
-    /// timeout. So with capacity for half of the contests, no term is lost to queueing.
+    /// Returns whether one more request may be in flight. A term survives two consecutive requests that take their
+    /// whole timeout. So if half of the contests can have a request in flight, no term is lost because requests wait.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
 
-    /// Sends queued requests up to the limit, the most urgent first.
+    /// Sends queued requests while there is room. The most urgent request is sent first.
     fn send(&mut self) {
         while self.has_room()
             && let Some((_, id)) = self.waiting.pop_first()
@@ -438,7 +442,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a contest with a panic.
+    /// Ends a contest, and passes the panic to its elector.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));

@@ -1,4 +1,4 @@
-//! The observable state of an elector.
+//! The state of an elector that other code can observe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{Clocks, LeaderElectionConfig, Leadership};
 
 /// The state of an election, for health checks, logs and status pages.
 ///
-/// It is informational. Work must check its [`Leadership`] instead.
+/// The status is only information. Work must check its [`Leadership`] instead.
 ///
 /// # Examples
 ///
@@ -51,17 +51,17 @@ impl ElectionStatus {
         Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
-    /// Returns the last observed holder. Empty if the lock is free, `None` before the first read.
+    /// Returns the last observed holder. It is empty if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
 
-    /// Returns whether this elector has a term whose deadline has not passed.
+    /// Returns whether this elector leads, with a deadline that has not passed.
     pub fn is_leader(&self) -> bool {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the term whose work this elector runs, even if the term is over. `None` if no work runs.
+    /// Returns the term whose work this elector runs. The term may be over already. `None` if no work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
@@ -75,16 +75,16 @@ impl ElectionStatus {
         self.observed.changed().await.is_ok()
     }
 
-    /// Checks, for a liveness probe, that the process does not hang while it still leads.
+    /// Checks that the process does not hang while it leads. Use it for a liveness probe.
     ///
     /// # Errors
     ///
-    /// [`RenewalOverdue`] if the term was last confirmed more than the lease duration plus `tolerance` ago and its work
-    /// has not ended. A candidate always passes.
+    /// [`RenewalOverdue`] if the work of a term has not ended, and the last confirmed renewal is older than the lease
+    /// duration plus `tolerance`. A candidate always passes the check.
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Uses the monotonic clock, which stops during a suspend, when no renewal is possible.
+        // Use the monotonic clock, because no renewal is possible during a suspend, and this clock stops then.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         match age > self.lease_duration.saturating_add(tolerance) {
             true => Err(RenewalOverdue { lock: self.lock.clone(), age }),
@@ -93,12 +93,12 @@ impl ElectionStatus {
     }
 }
 
-/// The term has not been renewed for too long, and its work still runs.
+/// The work of a term still runs, but the term was not renewed for too long.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {
     /// The lock.
     pub lock: ObjectKey,
-    /// The time since the term was last confirmed.
+    /// The time since the last confirmed renewal.
     pub age: Duration,
 }

@@ -1,4 +1,4 @@
-//! Terms and how they end.
+//! Terms, and how they end.
 
 use std::fmt;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::record::{LeaderElectionRecord, Version};
 /// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The version of the lock in which this elector first saw itself as the holder.
+    /// The version of the lock in which this elector first observed itself as the holder.
     pub version: Version,
     /// The record that began the term.
     pub record: LeaderElectionRecord,
@@ -37,7 +37,8 @@ pub struct TermEnd<T> {
     /// Why the term ended.
     pub reason: EndReason,
     /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. Work that
-    /// notices the end of its term can return before it is dropped, so a value does not exclude a loss.
+    /// notices the end of its term may return before it is dropped. So there may be a return value although the term
+    /// was lost.
     pub work: Option<thread::Result<T>>,
 }
 
@@ -57,7 +58,7 @@ pub enum EndReason {
     Deleted,
     /// The work panicked.
     Panicked,
-    /// The work ended in favor of a preferred holder. The preference comes from a coordinated election, or from a new
+    /// The work ended in favor of a preferred holder. The preference comes from a coordinated election, or from the
     /// assignment of [shards](crate::Shards).
     Preferred {
         /// The preferred holder.
@@ -71,7 +72,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The names of all variants.
+    /// The names of all variants, as used in metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 

@@ -1,4 +1,4 @@
-//! Fencing tokens, by which a resource rejects requests of former leaders.
+//! Fencing tokens. With them, a resource can reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,11 +14,10 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
 /// A fencing token of a term: the resourceVersion at which the lock was taken.
 ///
-/// Tokens are ordered only within one uid, where each term has a greater token than all earlier terms. A resource that
-/// remembers the greatest token and rejects lesser ones is safe from leaders that were frozen. Nothing else provides
-/// that. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify,
-/// stamp, and update it with the resourceVersion that was read. Each leader must stamp an object before it relies on
-/// it.
+/// Tokens can be compared only if they have the same uid. Each term then has a greater token than all earlier terms. If a resource
+/// remembers the greatest token and rejects smaller tokens, a leader that was frozen cannot change it any more. Nothing else gives this
+/// protection. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp, and
+/// update it with the resourceVersion that was read. Each leader must stamp an object before it relies on it.
 ///
 /// # Examples
 ///
@@ -38,13 +37,13 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 pub struct Token {
     /// The uid of the lock.
     pub uid: String,
-    /// The resourceVersion of the lock when the term began.
+    /// The resourceVersion of the lock at the beginning of the term.
     pub revision: u64,
 }
 
 impl Token {
-    /// Returns the token of a version. `None` if its resourceVersion is not a number. Kubernetes has guaranteed numbers
-    /// since 1.35, and used them before.
+    /// Returns the token of a version. `None` if its resourceVersion is not a number. Kubernetes guarantees numbers
+    /// since 1.35, and always used them before.
     pub fn of(version: &Version) -> Option<Self> {
         Some(Self { uid: version.uid.clone(), revision: version.resource_version.parse().ok()? })
     }
@@ -58,9 +57,9 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be compared: it belongs to a lock
-    /// with another uid or is unreadable. After a lock was deleted and recreated, replace the old stamps once the old
-    /// leader is known to be gone.
+    /// [`StaleToken`] if a later term has stamped the object. Also if the stamp cannot be compared, because it is
+    /// unreadable or belongs to a lock with another uid. After a lock was deleted and recreated, replace the old stamps
+    /// once you know that the old leader has stopped.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
@@ -93,7 +92,7 @@ impl FromStr for Token {
     }
 }
 
-/// The error for a text that is not a [`Token`].
+/// The error for a text that is not a valid [`Token`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a fencing token; expected UID/REVISION")]
 pub struct InvalidToken {
@@ -101,13 +100,13 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// The error for an object that was stamped by a later term, or by a term that cannot be compared.
+/// The error for an object with the stamp of a later term, or with a stamp that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {
-    /// The stamp found on the object.
+    /// The stamp in the object.
     pub found: String,
-    /// The token that was verified.
+    /// The token that was checked.
     pub token: Token,
 }
 

@@ -1,4 +1,4 @@
-//! Watches, which let electors act sooner than their next poll.
+//! Watches of locks. With a watch, an elector acts earlier than with polls alone.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -29,8 +29,8 @@ pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The timeout for opening a watch. After a timeout, the next attempt may use a better connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Watches `watched` and reopens the watch with the given pauses, until there is nothing to watch or the receiver is
-/// dropped.
+/// Sends the events of a watch to a receiver. Reopens the watch with the given pauses. Returns when there is no watch,
+/// or when the receiver was dropped.
 pub(crate) async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,
@@ -71,8 +71,8 @@ pub(crate) async fn follow<E, F>(
     }
 }
 
-/// Watches the object `key`. Unreadable events are skipped, because the next poll reads the object and reports the
-/// error.
+/// Watches the object `key`. Events that cannot be decoded are skipped, because the next poll reads the object and
+/// reports the error.
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
@@ -84,7 +84,7 @@ where
     E: 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
-    // Restricts an API of all namespaces to this namespace, so that the server does not send the others.
+    // If the API covers all namespaces, select this one, so that the server does not send objects of other namespaces.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
     }
@@ -101,7 +101,7 @@ where
     .await
 }
 
-/// Watches the selected objects. Each watch starts with the current state, so no change is missed between watches.
+/// Watches the selected objects. Each watch starts with the current state, so no change between two watches is lost.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,
@@ -154,7 +154,7 @@ where
     }
 }
 
-/// Maps the events with `convert`, and drops those for which it returns `None`.
+/// Converts each event with `convert`. Drops the event if `convert` returns `None`.
 pub(crate) fn map<A: 'static, B: 'static>(
     events: Events<A>,
     convert: impl Fn(A) -> Option<B> + Send + 'static,

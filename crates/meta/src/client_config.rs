@@ -13,8 +13,8 @@ use crate::redacted_url;
 
 /// The configuration of a client for one API server, as client-go's `rest.Config`.
 ///
-/// It comes from a kubeconfig file, a pod's service account or the embedded server. It is safe to print: secrets show
-/// as `[redacted]`, and URLs lack user and password.
+/// The configuration comes from a kubeconfig file, a pod's service account or the embedded server. It is safe to print:
+/// `Debug` shows secrets as `[redacted]`, and URLs without user and password.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub struct ClientConfig {
     pub namespace: String,
     /// The TLS settings.
     pub tls: TlsClientConfig,
-    /// A bearer token. Once a token file has been read, its token is used instead.
+    /// A bearer token. If there is a token file, its token is used instead once the file has been read.
     pub token: Option<Secret>,
     /// A file with the bearer token. It is read again when it changes.
     pub token_file: Option<PathBuf>,
@@ -45,11 +45,11 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login, whose tokens are refreshed. A token or a password takes precedence.
+    /// An OpenID Connect login. The client refreshes its tokens. A token or a password takes precedence.
     pub oidc: Option<OidcConfig>,
-    /// The programs that may be run for [`exec`](Self::exec).
+    /// The credential programs that [`exec`](Self::exec) may run.
     pub plugin_policy: PluginPolicy,
-    /// The user to impersonate. The user of the credentials needs the right to do so.
+    /// The user to impersonate. The user of the credentials needs the right to impersonate.
     pub impersonate: Option<Impersonate>,
     /// A proxy for all requests: `http`, `https` or `socks5`. `None` uses the environment variables.
     pub proxy_url: Option<String>,
@@ -57,8 +57,8 @@ pub struct ClientConfig {
     pub disable_compression: bool,
     /// The `User-Agent`. `None` uses the program's name and version.
     pub user_agent: Option<String>,
-    /// The client-side limit of requests per second. `None`, or 0 or less, means no limit, because servers protect
-    /// themselves. client-go's default is 5.
+    /// The client-side limit of requests per second. `None`, or a value of 0 or less, means no limit. Servers have
+    /// their own limits. client-go's default is 5.
     pub qps: Option<f32>,
     /// The number of requests that may be sent at once before `qps` applies. `None` means client-go's default, 10.
     pub burst: Option<u32>,
@@ -67,8 +67,8 @@ pub struct ClientConfig {
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. A larger object is skipped in bounded memory and
     /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer shows it as an entry that cannot
-    /// be decoded, and the other objects are not affected. `None` means 16 MiB. etcd accepts 1.5 MiB; an aggregated
-    /// server may have larger objects.
+    /// be decoded, and the other objects are not affected. `None` means 16 MiB. etcd accepts objects up to 1.5 MiB, but
+    /// an aggregated server may have larger objects.
     pub max_object: Option<usize>,
 }
 
@@ -78,8 +78,8 @@ impl ClientConfig {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// Returns a configuration for the same server without credentials: no token, password, certificate, credential
-    /// program, login or impersonation. This is client-go's `AnonymousClientConfig`.
+    /// Returns a configuration for the same server without credentials. It has no token, password, certificate,
+    /// credential program, login or impersonation. This is client-go's `AnonymousClientConfig`.
     ///
     /// # Examples
     ///
@@ -93,7 +93,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // Lists all fields, so that a new field must be decided on here.
+        // List all fields, so that the compiler points here when a field is added.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -115,7 +115,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the namespace for requests that name none.
+    /// Returns the namespace for requests that do not name a namespace.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -154,13 +154,13 @@ impl fmt::Debug for ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The authorities for the server's certificate. `None` uses the system's.
+    /// The certificate authorities that the server's certificate is verified against. `None` uses the system's.
     pub ca: Option<PemSource>,
-    /// The client's certificate chain.
+    /// The certificate chain of the client.
     pub certificate: Option<PemSource>,
-    /// The key of the client's certificate.
+    /// The private key of the client's certificate.
     pub key: Option<PemSource>,
-    /// The server name to request and verify, instead of the URL's host.
+    /// The server name to request and to verify. It replaces the host of the URL.
     pub server_name: Option<String>,
     /// Whether to accept any certificate. It cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
@@ -238,19 +238,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A credential program, as specified by `client.authentication.k8s.io`. The memory of its arguments and variables is
-/// wiped on drop.
+/// A credential program, as specified by `client.authentication.k8s.io`. The memory of its arguments and environment
+/// variables is wiped on drop.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub api_version: String,
-    /// The program: a name to look up in `PATH`, or a path.
+    /// The program. It is a path, or a name to look up in `PATH`.
     pub command: String,
     /// The arguments.
     pub args: Vec<String>,
-    /// Environment variables to set in addition to the inherited ones.
+    /// Environment variables to set for the program, in addition to the inherited variables.
     pub env: BTreeMap<String, String>,
-    /// A hint for the user if the program is missing.
+    /// A hint for the user that is shown if the program is missing.
     pub install_hint: Option<String>,
     /// Whether the program gets information about the cluster.
     pub provide_cluster_info: bool,
@@ -271,7 +271,7 @@ impl Drop for ExecConfig {
 impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
-    /// Shows only the number of arguments and the names of variables, because the values may be secrets.
+    /// Shows the number of arguments and the names of variables. The arguments and values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
             .field("api_version", &self.api_version)
@@ -295,8 +295,8 @@ pub enum InteractiveMode {
     Never,
 }
 
-/// An OpenID Connect login, as client-go's auth provider `oidc`. An id token authenticates the requests. Before it
-/// expires, the client gets a new one from the issuer with the refresh token.
+/// An OpenID Connect login, as client-go's auth provider `oidc`. An id token authenticates the requests. Before the id
+/// token expires, the client requests a new id token from the issuer, with the refresh token.
 ///
 /// # Examples
 ///
@@ -322,11 +322,11 @@ pub struct OidcConfig {
     pub client_secret: Option<Secret>,
     /// The last id token. It is used until shortly before its expiry.
     pub id_token: Option<Secret>,
-    /// The refresh token for new id tokens. Without it, the login ends with the id token. Most issuers accept a refresh
-    /// token only once. Therefore clients in one process that use the same refresh token at the same time share the
-    /// login, and the token store of the first of them.
+    /// The refresh token for new id tokens. Without a refresh token, the login ends when the id token expires. Most
+    /// issuers accept a refresh token only once. So if several clients in one process use the same refresh token at the
+    /// same time, they share the login. They then use the token store of the first client.
     pub refresh_token: Option<Secret>,
-    /// The authorities for the issuer's certificate. `None` uses the system's.
+    /// The certificate authorities that the issuer's certificate is verified against. `None` uses the system's.
     pub ca: Option<PemSource>,
     /// Stores new tokens for the next start of the program, because most issuers accept a refresh token only once.
     /// `None` stores nothing.
@@ -352,16 +352,17 @@ impl fmt::Debug for OidcConfig {
 pub trait TokenStore: Send + Sync {
     /// Replaces the stored tokens. `id_token` is empty if there is none.
     ///
-    /// The method may block: it is called on a separate thread without a lock, and calls for one login never overlap.
-    /// Requests wait for it, but only for a few seconds.
+    /// The method may block. It is called on a separate thread without a lock, and calls for one login never overlap.
+    /// Requests wait for the method, but only for a few seconds.
     ///
     /// # Errors
     ///
-    /// The tokens cannot be stored. The call is retried a few times, and the client uses the tokens in any case.
+    /// Returns an error if the tokens cannot be stored. The client calls the method again a few times. It uses the new
+    /// tokens in any case.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// Which credential programs may run, so that an untrusted kubeconfig cannot start arbitrary programs. This is
+/// The credential programs that may run. With a policy, an untrusted kubeconfig cannot start arbitrary programs. It is
 /// client-go's policy of the same name.
 ///
 /// # Examples
@@ -380,9 +381,9 @@ pub enum PluginPolicy {
     AllowAll,
     /// No program may run.
     DenyAll,
-    /// Only these programs may run: names to look up in `PATH`, or paths. A program is allowed if the configuration
-    /// names it exactly as listed, or if both resolve to the same file. The list must not be empty, and paths must not
-    /// contain `.`, `..` or double slashes.
+    /// Only these programs may run. An entry is a path, or a name to look up in `PATH`. A program is allowed if the
+    /// configuration names it exactly as the list does, or if both names resolve to the same file. The list must not be
+    /// empty, and paths must not contain `.`, `..` or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
@@ -395,7 +396,7 @@ pub struct Impersonate {
     pub uid: Option<String>,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// Extra fields for authorizers.
+    /// Extra fields for the authorizer.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -413,7 +414,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // A proxy's user belongs to the connection, so it is kept.
+        // The user in the proxy's URL authenticates to the proxy and not to the server, so it is kept.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

@@ -12,13 +12,13 @@ pub struct Condition {
     /// The type of the condition, such as `Ready`. An object has one condition of each type.
     #[serde(rename = "type", default, deserialize_with = "or_empty")]
     pub condition_type: String,
-    /// Whether the condition holds.
+    /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
     /// The generation of the object that the condition describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` last changed. If it is `None`, [`Conditions::set`] uses the current time.
+    /// When `status` last changed. If it is `None`, [`Conditions::set`] fills in the current time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// The reason as one word, for programs.
@@ -34,9 +34,9 @@ pub struct Condition {
 pub enum ConditionStatus {
     /// The condition holds.
     True,
-    /// The condition does not hold.
+    /// The condition is not met.
     False,
-    /// It is unknown whether the condition holds. Unknown status values decode as this.
+    /// It is unknown whether the condition is met. Unknown status values decode as `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,
@@ -74,8 +74,9 @@ impl From<Option<Vec<Condition>>> for Conditions {
 }
 
 impl Conditions {
-    /// Adds a condition, or replaces the one of the same type. Returns whether anything changed. The transition time
-    /// changes only with the status: to the time in `condition`, or to `now` if it has none.
+    /// Adds a condition, or replaces the condition of the same type. Returns whether anything changed. The transition
+    /// time changes only if the status changes. It becomes the time in `condition`, or `now` if `condition` has no
+    /// time.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -90,7 +91,7 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition of a type. Returns whether there was one.
+    /// Removes the condition of a type. Returns whether there was such a condition.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);
@@ -107,12 +108,12 @@ impl Conditions {
         self.find(condition_type).is_some_and(|condition| condition.status == status)
     }
 
-    /// Returns whether the condition of a type exists and is true.
+    /// Returns whether the condition of a type exists and has the status `True`.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::True)
     }
 
-    /// Returns whether the condition of a type exists and is false.
+    /// Returns whether the condition of a type exists and has the status `False`.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::False)
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::null::or_empty;
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
-/// An object of any kind, with typed metadata and everything else as JSON: client-go's `Unstructured`.
+/// An object of any kind: client-go's `Unstructured`. Its metadata is typed, and all other fields are JSON.
 ///
 /// # Examples
 ///
@@ -22,7 +22,7 @@ use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// `apiVersion` and `kind`. List items lack them.
+    /// The `apiVersion` and `kind`. The items of a list have neither.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.
@@ -39,8 +39,8 @@ impl Object for DynamicObject {
     }
 }
 
-/// An object with only its metadata, as a server returns it for `PartialObjectMetadata`. Every object can be decoded as
-/// one, because other members are skipped.
+/// The metadata of an object, without its other fields. A server returns such objects for `PartialObjectMetadata`.
+/// Every object can be decoded as a `PartialObject`, because other members are skipped.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! The error of a request, independent of the client.
+//! The error of a request. It does not depend on the client.
 
 use std::error::Error;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::{Reason, Status};
 
-/// The error of a request to an API server, independent of the client's own error type.
+/// The error of a request to an API server. It does not depend on the client's own error type.
 ///
 /// It contains what informers, electors, recorders and controllers need: the kind of failure, the request, the server's
-/// retry delay, and whether the request may have been executed anyway. Clones are cheap.
+/// retry delay, and whether the server may have executed the request anyway. Clones are cheap.
 ///
 /// # Examples
 ///
@@ -26,10 +26,10 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if the client provides it.
     pub request: Option<Arc<RequestLine>>,
-    /// The retry delay that the server asks for, if any.
+    /// The delay before a retry that the server asks for, if any.
     pub retry_after: Option<Duration>,
-    /// Whether an earlier attempt of the same request may have been executed. A conflict may then be caused by the
-    /// client's own earlier attempt.
+    /// Whether the server may have executed an earlier attempt of the same request. Then a conflict may be caused by
+    /// that attempt.
     pub earlier_may_have_acted: bool,
 }
 
@@ -53,9 +53,9 @@ pub struct ApiError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No connection could be established. Nothing was sent.
+    /// The client could not establish a connection. Nothing was sent.
     Connect {
-        /// Whether the peer refused the connection, so nothing listens there.
+        /// Whether the peer refused the connection. Then no program listens at the address.
         refused: bool,
         /// The cause.
         cause: Cause,
@@ -121,7 +121,7 @@ impl ApiError {
         ErrorKind::Timeout(cause.into().into()).into()
     }
 
-    /// Creates an error for a connection that failed after the request was sent, or may have been.
+    /// Creates an error for a failed connection, if the client has sent the request or may have sent it.
     pub fn transport(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Transport(cause.into().into()).into()
     }
@@ -144,11 +144,12 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns whether the server may have executed the request, in this attempt or an earlier one. For reads it is
-    /// meaningless.
+    /// Returns whether the server may have executed the request, in this attempt or in an earlier attempt. The result
+    /// has no meaning for reads.
     ///
-    /// A rejection (4xx, 501) means that this attempt was not executed. Other statuses from 500 up prove nothing,
-    /// because a proxy may have sent them: Envoy returns 503 if a connection breaks after the request was sent.
+    /// The statuses 4xx and 501 mean that this attempt was not executed. Other statuses from 500 on prove nothing,
+    /// because a proxy may have sent them. For example, Envoy returns 503 if a connection breaks after the request was
+    /// sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -175,7 +176,7 @@ impl ApiError {
         matches!(self.kind, ErrorKind::Connect { refused: true, .. })
     }
 
-    /// Returns whether no response arrived: no connection, a broken one, or a timeout.
+    /// Returns whether no response arrived. There was no connection, the connection broke, or the request timed out.
     pub fn is_unanswered(&self) -> bool {
         matches!(
             self.kind,
@@ -183,108 +184,111 @@ impl ApiError {
         )
     }
 
-    /// 404: the object or resource does not exist.
+    /// Returns whether the status is 404: the object or resource does not exist.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
     }
 
-    /// 409 on create: an object with this name already exists.
+    /// Returns whether the status is 409 for a create: an object with this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// 409 otherwise: the object has changed, or a precondition failed.
+    /// Returns whether the status is 409 for another reason: the object has changed, or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(&[Reason::Conflict], 409)
     }
 
-    /// 422: a field has an invalid value.
+    /// Returns whether the status is 422: a field has an invalid value.
     pub fn is_invalid(&self) -> bool {
         self.is(&[Reason::Invalid], 422)
     }
 
-    /// 400: the request is malformed.
+    /// Returns whether the status is 400: the request is malformed.
     pub fn is_bad_request(&self) -> bool {
         self.is(&[Reason::BadRequest], 400)
     }
 
-    /// 401: the request is not authenticated.
+    /// Returns whether the status is 401: the request is not authenticated.
     pub fn is_unauthorized(&self) -> bool {
         self.is(&[Reason::Unauthorized], 401)
     }
 
-    /// 403: the user lacks permission.
+    /// Returns whether the status is 403: the user lacks permission.
     pub fn is_forbidden(&self) -> bool {
         self.is(&[Reason::Forbidden], 403)
     }
 
-    /// 405: the resource does not support the method.
+    /// Returns whether the status is 405: the resource does not support the method.
     pub fn is_method_not_allowed(&self) -> bool {
         self.is(&[Reason::MethodNotAllowed], 405)
     }
 
-    /// 406: the server has no representation that the client accepts.
+    /// Returns whether the status is 406: the server has no representation that the client accepts.
     pub fn is_not_acceptable(&self) -> bool {
         self.is(&[Reason::NotAcceptable], 406)
     }
 
-    /// 413: the body is too large.
+    /// Returns whether the status is 413: the body is too large.
     pub fn is_too_large(&self) -> bool {
         self.is(&[Reason::RequestEntityTooLarge], 413)
     }
 
-    /// 415: the server does not support the media type of the body.
+    /// Returns whether the status is 415: the server does not support the media type of the body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.is(&[Reason::UnsupportedMediaType], 415)
     }
 
-    /// 410: the resource is permanently gone.
+    /// Returns whether the status is 410 and the resource is permanently gone.
     pub fn is_gone(&self) -> bool {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// The requested revision is too old; list again without a revision. Decided by the reason or by the code 410.
+    /// Returns whether the requested revision is too old. List again without a revision. The reason of the status or
+    /// the code 410 decides.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// 429: too many requests, according to the server or a limiter in between.
+    /// Returns whether the status is 429: the server or a limiter in between received too many requests.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
 
-    /// 500: an internal error of the server.
+    /// Returns whether the status is 500: an internal error of the server.
     pub fn is_internal_error(&self) -> bool {
         self.is(&[Reason::InternalError], 500)
     }
 
-    /// 503: the service is unavailable; retry later.
+    /// Returns whether the status is 503: the service is unavailable. Retry later.
     pub fn is_service_unavailable(&self) -> bool {
         self.is(&[Reason::ServiceUnavailable], 503)
     }
 
-    /// 504: the server timed out. If no response arrived in time, the kind is [`ErrorKind::Timeout`] instead.
+    /// Returns whether the status is 504: the server timed out. If no response arrived in time, the kind is
+    /// [`ErrorKind::Timeout`] instead.
     pub fn is_timeout(&self) -> bool {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// The server cannot handle the request now and names a retry delay: client-go's `IsServerTimeout`.
+    /// Returns whether the server cannot handle the request now and names a delay before a retry: client-go's
+    /// `IsServerTimeout`.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// The response probably did not come from the API server, because it contained no status and the client made one
-    /// from the HTTP status. This is client-go's `IsUnexpectedServerError`.
+    /// Returns whether the response probably did not come from the API server: client-go's `IsUnexpectedServerError`.
+    /// In this case the response contained no status, and the client made one from the HTTP status.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
 
-    /// The server cannot read its stored data: client-go's `IsStoreReadError`.
+    /// Returns whether the server cannot read its stored data: client-go's `IsStoreReadError`.
     pub fn is_store_read_error(&self) -> bool {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// The requested revision is newer than the newest that this server has seen.
+    /// Returns whether the requested revision is newer than the newest revision that this server has seen.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -300,7 +304,7 @@ impl ApiError {
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Matches by reason or, if the status has no known reason, by code, as client-go does.
+    /// Compares the reasons. If the status has no known reason, compares the code, as client-go does.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,

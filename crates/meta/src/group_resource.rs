@@ -1,4 +1,4 @@
-//! Resources without a version, as in Kubernetes' messages.
+//! A resource without its version, as Kubernetes' messages show it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use crate::GroupVersionResource;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
-    /// The group; empty for the core group.
+    /// The group. Empty for the core group.
     pub group: String,
     /// The plural, in lower case.
     pub resource: String,
@@ -54,7 +54,7 @@ impl FromStr for GroupResource {
     ///
     /// # Errors
     ///
-    /// The resource is empty, or nothing follows the dot.
+    /// Fails if the resource is empty, or if nothing follows the dot.
     fn from_str(text: &str) -> Result<Self, InvalidGroupResource> {
         match text.split_once('.') {
             None if !text.is_empty() => Ok(Self::new("", text)),

@@ -1,4 +1,4 @@
-//! schemars' `JsonSchema` for the types that custom resources use.
+//! Implements schemars' `JsonSchema` for the types that custom resources use.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // In the metadata of a template, kube-apiserver would prune fields without a schema.
+    // Without this, kube-apiserver would prune the metadata of a template, because its fields have no schema.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };
@@ -43,7 +43,7 @@ schemas! {
         },
         "required": ["apiVersion", "kind", "name", "uid"],
     };
-    // metav1.Condition has these bounds.
+    // `metav1.Condition` has these limits.
     Condition: {
         "type": "object",
         "properties": {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
 ///
-/// Clones share the text by reference counting. Keys are ordered by their text, and equal if namespace and name are
-/// equal. As with client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid: a recreated object has the same
-/// key.
+/// Clones share the text by reference counting. Keys are ordered by their text. Two keys are equal if namespace and
+/// name are equal. As with client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid, so a recreated object
+/// has the same key.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The offset of the name in `text`: 0 without a namespace, otherwise one past the slash.
+    /// The offset of the name in `text`. It is 0 without a namespace, and otherwise the position after the slash.
     name_at: u32,
 }
 
@@ -124,8 +124,8 @@ impl FromStr for ObjectKey {
     ///
     /// # Errors
     ///
-    /// The text has more than one slash, an empty name, or an empty part before the slash. client-go accepts the last
-    /// two.
+    /// Fails if the text has more than one slash, an empty name, or nothing before the slash. client-go accepts the
+    /// last two.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts[..] {
@@ -136,7 +136,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Like [`parse`](str::parse). Functions that take a key therefore accept strings too.
+/// Works like [`parse`](str::parse). So functions that take a key also accept strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -177,7 +177,7 @@ impl fmt::Display for InvalidKey {
 
 impl std::error::Error for InvalidKey {}
 
-/// The conversion from a key cannot fail, which functions that accept keys and strings rely on.
+/// The conversion from a key to a key cannot fail. Functions that accept keys and strings need this implementation.
 impl From<Infallible> for InvalidKey {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes allows no such name, but a file or a request may contain one.
+    /// Kubernetes allows no such name, but a file or a request may contain it.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
@@ -222,7 +222,7 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // Keys inside and outside of the length that Kubernetes allows.
+        // Test lengths that Kubernetes allows and lengths that it does not allow.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

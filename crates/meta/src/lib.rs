@@ -22,13 +22,13 @@
 //! # Concepts
 //!
 //! - [`ObjectKey`] names an object within its resource, and [`ApiResource`] names the resource.
-//! - [`Object`] is anything with metadata. [`Resource`] is an object whose resource is known at compile time. [`DynamicObject`] is for
-//!   kinds that are not.
+//! - [`Object`] is anything with metadata. [`Resource`] is an object whose resource is known at compile time. A [`DynamicObject`] has any
+//!   kind, which may be unknown at compile time.
 //! - [`LabelSelector`] and [`FieldSelector`] select objects of a resource.
 //! - [`Conditions`] are the conditions in an object's status.
 //! - [`List`], [`WatchEvent`] and [`Status`] are server responses. [`ApiError`] is the error of a request.
-//! - [`ListWatch`] and [`ObjectApi`] are the client interfaces of informers, electors and recorders. They deliver [`RawObject`]s. A
-//!   source that has objects instead of bytes implements [`ObjectSource`].
+//! - [`ListWatch`] and [`ObjectApi`] are the client interfaces of informers, electors and recorders. They deliver [`RawObject`]s. If a
+//!   source has objects instead of bytes, it implements [`ObjectSource`].
 //! - [`ClientConfig`] is the configuration of a client. A [`Secret`] does not print itself. [`redacted_url`] and [`DecodeError`] remove
 //!   secrets from displayed text.
 

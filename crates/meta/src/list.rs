@@ -12,10 +12,10 @@ pub struct List<T> {
     /// `apiVersion` and `kind` of the list, such as `PodList`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The list's own metadata.
+    /// The metadata of the list.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. Go writes an empty list of some kinds as `null`.
+    /// The objects, sorted by key. If the list is `null`, as Go writes an empty list of some kinds, this is empty.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
@@ -44,10 +44,10 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The revision of the list. A watch from this revision misses nothing.
+    /// The revision of the list. A watch that starts at this revision misses no change.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The token for the next page. Empty on the last page. Opaque.
+    /// The token for the next page. It is empty on the last page. Its content is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
     /// The number of objects after this page, if the server knows it.

@@ -1,4 +1,4 @@
-//! Decodes `null` as Go does: as the empty value of the type.
+//! Decodes `null` as the empty value of a type, as Go does.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes a value, or `null` as the empty value. For `#[serde(deserialize_with)]`.
+/// Decodes a value, or `null` as the empty value. Use it for `#[serde(deserialize_with)]`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that is usually short and allocates exactly its length. `null` elements decode as empty.
+/// A list that usually has few elements. It allocates exactly its length. `null` elements decode as empty values.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
@@ -75,7 +75,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // By default, a vector would start with a capacity of four.
+                        // Start with a capacity of one. By default, a vector would start with a capacity of four.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

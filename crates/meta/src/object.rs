@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{ApiResource, ObjectKey, ResourceScope};
 
-/// An API object, which is anything that has metadata.
+/// An API object. It may be any type that has metadata.
 ///
 /// Implement it in one line with [`resource!`](crate::resource), or by hand with one method.
 ///
@@ -112,11 +112,11 @@ pub trait Resource: Object {
 /// Read access to metadata. It is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other
 /// libraries, and by types that keep only the fields that a program needs.
 ///
-/// A field that is absent, or that the type does not keep, reads as empty or 0.
+/// If a field is absent, or if the type does not keep it, its method returns an empty value or 0.
 ///
 /// # Examples
 ///
-/// A program with a million pods in memory needs only their identity and their node:
+/// This type is for a program that keeps a million pods in memory, and needs only their identity and their node:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -192,7 +192,7 @@ pub trait Metadata {
         Vec::new()
     }
 
-    /// Returns the controller owner, if there is one.
+    /// Returns the owner that is the controller, if there is one.
     fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().into_iter().find(|owner| owner.controller)
     }
@@ -216,7 +216,7 @@ pub struct OwnerRef<'a> {
 }
 
 impl OwnerRef<'_> {
-    /// Returns the group of the owner. Owners are matched by group and kind, so references stay valid when the version
+    /// Returns the group of the owner. Compare owners by group and kind, so that references stay valid when the version
     /// changes.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
@@ -225,8 +225,8 @@ impl OwnerRef<'_> {
 
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// It takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`. An
-/// invalid `apiVersion` does not compile:
+/// Its arguments are the type, its `apiVersion`, kind and plural, and its [`Scope`](crate::Scope), which is
+/// `Namespaced` or `Cluster`. An invalid `apiVersion` does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;
@@ -258,7 +258,7 @@ macro_rules! resource {
             }
         }
 
-        // Evaluated here, so that an invalid version is an error even if the constant is unused.
+        // Evaluate the constant, so that an invalid version is an error even if the constant is unused.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

@@ -13,21 +13,21 @@ use crate::{Resource, Time};
 
 /// The `metadata` of an object.
 ///
-/// Fields that are absent or `null` on the wire are empty here, and are omitted when written. As in Go, a `null` in a
-/// map or list of strings is the empty string. Unknown fields are kept in `other`, so a round trip preserves everything
-/// except `managedFields`.
+/// Fields that are absent or `null` in the JSON are empty here, and are omitted when the object is serialized. As in
+/// Go, a `null` in a map or list of strings becomes the empty string. Unknown fields are kept in `other`. So decoding
+/// and serializing preserve all fields except `managedFields`.
 ///
-/// `managedFields` is skipped, because it is often the larger part of an object and controllers do not read it. A
-/// server keeps its value if a write omits it (`docs/reference/using-api/server-side-apply`, "clearing managedFields").
-/// To read it, decode the object as a type that has the field.
+/// `managedFields` is skipped, because it is often more than half of an object and controllers do not read it. If a
+/// write omits the field, the server keeps its value (`docs/reference/using-api/server-side-apply`, "clearing
+/// managedFields"). To read it, decode the object as a type that has the field.
 ///
 /// # Cost
 ///
 /// A struct with only this field, decoded from a 7 KB pod, allocates at most 2,000 bytes in 31 allocations, including
 /// the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use no memory
-/// after decoding. The two maps take more than half: 544 bytes each for up to eleven entries, plus the strings. A
-/// custom [`Metadata`] with four fields takes at most 231 bytes. `tests/memory.rs` checks these numbers with a counting
-/// allocator.
+/// after decoding. The maps of labels and annotations take more than half of the bytes. Each map takes 544 bytes for up
+/// to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231 bytes.
+/// `tests/memory.rs` checks these numbers with a counting allocator.
 ///
 /// # Examples
 ///
@@ -49,25 +49,25 @@ pub struct ObjectMeta {
     /// The name, unique within namespace and resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The prefix of a generated name, to which the server appends five characters if `name` is empty.
+    /// The prefix of a generated name. If `name` is empty, the server appends five characters to the prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
     /// The namespace, which is empty for a cluster-scoped object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The unique id of this object, which is never reused. Set by the server.
+    /// The unique id of this object, which is never reused. The server sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision of the object's last change. Opaque, but comparable for equality.
+    /// The revision of the object's last change. Its content is opaque, but two values can be compared for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A counter of changes to the desired state. Set by the server, 0 for kinds without one.
+    /// A counter of changes to the desired state. The server sets it. It is 0 for kinds without a generation.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// When the object was created. Set by the server.
+    /// When the object was created. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When deletion was requested or, with a grace period, when it will happen. Set by the server.
+    /// When the deletion was requested. With a grace period, when the deletion will happen. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period of the deletion, in seconds.
@@ -79,13 +79,13 @@ pub struct ObjectMeta {
     /// Annotations, for tools and libraries.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The owners of the object. It is deleted after the last of them.
+    /// The owners of the object. The object is deleted when all its owners are deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// The finalizers. The object is not removed until this list is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Unknown fields. Boxed, because there usually are none.
+    /// Unknown fields. The map is boxed, because usually there are none.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
@@ -97,7 +97,8 @@ impl ObjectMeta {
     }
 }
 
-/// Implemented by hand, because a derived implementation with a flattened map would buffer the whole object as a tree.
+/// The implementation is written by hand. A derived implementation with a flattened map would first store the whole
+/// object as a tree.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -204,7 +205,7 @@ impl Metadata for ObjectMeta {
     }
 }
 
-/// A reference from a dependent to its owner. The owner is in the same namespace or cluster-scoped.
+/// A reference from a dependent to its owner. The owner is in the same namespace, or is cluster-scoped.
 ///
 /// # Examples
 ///
@@ -231,7 +232,7 @@ pub struct OwnerReference {
     /// The name of the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The uid of the owner. An object that was recreated with the same name is a different owner.
+    /// The uid of the owner. If the owner is recreated with the same name, it is another owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
     /// Whether the owner is the controller of this object. At most one owner is.

@@ -1,4 +1,4 @@
-//! Object sources, which have objects instead of JSON bytes.
+//! Sources that provide objects instead of JSON bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -58,7 +58,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects, as [`ListWatch::namespace`] does.
+    /// Returns the namespace of the objects, in the same way as [`ListWatch::namespace`].
     fn namespace(&self) -> Option<&str>;
 
     /// Returns one page of objects.
@@ -108,7 +108,7 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page whose parts are all available.
+/// A page that is complete in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
@@ -127,7 +127,7 @@ impl Stream for Parts {
     }
 }
 
-/// The events of an [`ObjectSource`], with objects as JSON.
+/// The events of an [`ObjectSource`], with the objects serialized as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 

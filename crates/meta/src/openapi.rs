@@ -27,7 +27,7 @@ where
     const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
-/// The scopes of k8s-openapi for resources that can be listed.
+/// The scopes in k8s-openapi whose resources can be listed.
 pub trait KnownScope {
     /// The corresponding scope of this crate.
     type Scope: ResourceScope;

@@ -25,22 +25,22 @@ use crate::{FieldSelector, LabelSelector};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Only objects whose labels match.
+    /// Selects objects by labels.
     pub label_selector: LabelSelector,
-    /// Only objects whose fields match. The supported fields depend on the kind, and a server rejects others.
+    /// Selects objects by fields. The supported fields depend on the kind. A server rejects other fields.
     pub field_selector: FieldSelector,
-    /// The revision to read. Empty means the newest, `"0"` means any revision that the server has cached, and other
-    /// values are interpreted as `resource_version_match` says.
+    /// The revision to read. An empty string means the newest revision. `"0"` means any revision in the server's cache.
+    /// `resource_version_match` says how to interpret other values.
     pub resource_version: String,
     /// How to interpret `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Only objects in these hash ranges (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
-    /// '0x8000000000000000')`. Servers support it since 1.36, behind the feature gate `ShardedListAndWatch`. Older
-    /// servers ignore it and send all objects. Empty means all objects.
+    /// Selects objects by ranges of hashes (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
+    /// '0x8000000000000000')`. Kubernetes supports this since 1.36, with the feature gate `ShardedListAndWatch`. Older
+    /// servers ignore the selector and send all objects. An empty string selects all objects.
     pub shard_selector: String,
     /// The maximum number of objects in a page. 0 means all.
     pub limit: u32,
-    /// The continue token of the previous page. Empty for the first page.
+    /// The continue token of the previous page. It is empty for the first page.
     pub continue_token: String,
 }
 
@@ -64,19 +64,22 @@ pub struct ListOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// As in [`ListOptions`]. An object that starts to match appears as added, and one that stops matching as deleted.
+    /// Selects objects by labels, as in [`ListOptions`]. When an object starts to match, the watch sends an added
+    /// event. When it stops matching, the watch sends a deleted event.
     pub label_selector: LabelSelector,
     /// As in [`ListOptions`].
     pub field_selector: FieldSelector,
     /// As in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which events are sent. Empty or `"0"` starts with the current state as added events.
+    /// The revision after which events are sent. With an empty string or `"0"`, the watch starts with an added event
+    /// for each existing object.
     pub resource_version: String,
     /// How to interpret `resource_version`. A streaming list needs `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Whether the server may send bookmarks.
     pub allow_bookmarks: bool,
-    /// Requests a streaming list: the current state first, terminated by an annotated bookmark.
+    /// Whether to request a streaming list. The watch first sends the current state, and then a bookmark with an
+    /// annotation.
     pub send_initial_events: bool,
     /// The duration after which the server ends the watch, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
@@ -117,19 +120,20 @@ impl ResourceVersionMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Process the request without storing the result.
+    /// Whether to process the request without storing the result.
     pub dry_run: bool,
-    /// The field manager of the written fields. Empty means the one that the server derives from the user agent.
+    /// The field manager of the written fields. If it is empty, the server derives the field manager from the user
+    /// agent.
     pub field_manager: String,
     /// How to treat unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
-    /// Take over fields from other managers. Only for apply patches.
+    /// Whether to take over fields from other managers. Allowed only for apply patches.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// Returns the options for server-side apply by a controller: its name as field manager, and `force`, because a
-    /// controller owns the fields that it applies.
+    /// Returns the options for server-side apply by a controller. The controller's name is the field manager. `force`
+    /// is set, because a controller owns the fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
@@ -140,7 +144,7 @@ impl WriteOptions {
 pub enum FieldValidation {
     /// Drop them silently.
     Ignore,
-    /// Drop them and send a warning. The default of servers since Kubernetes 1.27.
+    /// Drop the fields and send a warning. This is the default of servers since Kubernetes 1.27.
     #[default]
     Warn,
     /// Reject the request.
@@ -187,7 +191,8 @@ pub struct DeleteOptions {
     /// How to treat dependents. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Process the request without deleting. Serialized as the list of skipped stages, `["All"]`.
+    /// Whether to process the request without deleting the object. It is serialized as the list of skipped stages,
+    /// `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",
@@ -214,14 +219,14 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// Conditions that the object of a delete must meet. Otherwise the request fails with a conflict.
+/// Conditions that the object of a delete request must meet. If it does not, the request fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
-    /// The object has this uid.
+    /// The uid that the object must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The object has this resourceVersion.
+    /// The resourceVersion that the object must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
@@ -229,7 +234,7 @@ pub struct Preconditions {
 /// How to treat the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// Delete the object at once, and its dependents afterwards.
+    /// Delete the object at once, and delete its dependents afterwards.
     Background,
     /// Delete the dependents first.
     Foreground,
@@ -253,13 +258,13 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// Server-side apply: the fields that the manager wants.
+    /// A server-side apply patch. It contains the fields that the manager wants to set.
     Apply(Value),
-    /// JSON patch (RFC 6902): a list of operations.
+    /// A JSON patch (RFC 6902), which is a list of operations.
     Json(Value),
-    /// JSON merge patch (RFC 7386): members replace, null removes, and lists are replaced as a whole.
+    /// A JSON merge patch (RFC 7386). Members are replaced, `null` removes a member, and lists are replaced as a whole.
     Merge(Value),
-    /// Strategic merge patch: as a merge patch, but lists of built-in kinds are merged by key.
+    /// A strategic merge patch. It works like a merge patch, but lists of built-in kinds are merged by key.
     Strategic(Value),
 }
 
@@ -274,7 +279,7 @@ impl Patch {
         }
     }
 
-    /// Returns the document to send. JSON is valid YAML, so it also works for apply.
+    /// Returns the document to send. It is JSON. JSON is also valid YAML, as an apply patch requires.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, DecodeError, ObjectKey};
 
-/// An undecoded object: either its JSON bytes, or a description of an object that exceeds the size limit. `Debug` shows
-/// only the number of bytes, because the object may be a Secret.
+/// An object that is not decoded yet. It is either the JSON bytes, or a description of an object that exceeds the size
+/// limit. `Debug` shows only the number of bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ use crate::{ApiError, DecodeError, ObjectKey};
 pub enum RawObject {
     /// The JSON bytes. The decoder checks whether they are UTF-8 and contain an object.
     Json(Bytes),
-    /// The object exceeds the source's size limit. It was skipped, so that the objects after it are not lost.
+    /// The object exceeds the source's size limit. The source skipped it, so that it can deliver the objects after it.
     Oversized(Box<Oversized>),
 }
 
@@ -43,9 +43,9 @@ pub enum RawObject {
 pub struct Oversized {
     /// The key, or `None` if no name was found.
     pub key: Option<ObjectKey>,
-    /// The uid. Empty if none was found.
+    /// The uid. It is empty if none was found.
     pub uid: String,
-    /// The resourceVersion. Empty if none was found.
+    /// The resourceVersion. It is empty if none was found.
     pub resource_version: String,
     /// The size in bytes. In a watch, it includes the frame.
     pub size: u64,
@@ -58,8 +58,8 @@ impl RawObject {
     ///
     /// # Errors
     ///
-    /// The JSON does not match `T`, or the object exceeds the size limit. The error is an
-    /// [`ErrorKind::Decode`](crate::ErrorKind::Decode).
+    /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) if the JSON does not match `T`, or if the object
+    /// exceeds the size limit.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         match self {
             Self::Json(json) => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Returns a URL without user and password, for display.
 ///
-/// The text need not be a valid URL: everything before the last `@` is removed, except a scheme.
+/// The text need not be a valid URL. All characters before the last `@` are removed, except a scheme.
 ///
 /// # Examples
 ///
@@ -15,7 +15,8 @@ use std::fmt;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Not only up to the first slash, because an unescaped password may contain one.
+    // Search the whole text and not only the text before the first slash, because an unescaped password may contain a
+    // slash.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -24,10 +25,10 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// The reason why JSON could not be decoded. It is serde's message without the value, which may be a secret: `invalid
-/// type: string, expected u32 at line 1 column 7`.
+/// The reason why JSON could not be decoded. It is serde's message without the wrong value, because the value may be a
+/// secret: `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// Messages of a type's own `Deserialize` are kept, even if they quote a value.
+/// If a type's own `Deserialize` returns a message, the message is kept, even if it quotes a value.
 ///
 /// # Examples
 ///

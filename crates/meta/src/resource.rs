@@ -10,7 +10,7 @@ use crate::{GroupResource, Scope};
 /// An API group and version, written `group/version`, or `version` in the core group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
-    /// The group; empty for the core group.
+    /// The group. Empty for the core group.
     pub group: String,
     /// The version, such as `v1` or `v1beta1`.
     pub version: String,
@@ -22,7 +22,7 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Returns whether a text can be parsed as a group and version, also at compile time.
+    /// Returns whether a text can be parsed as a group and version. It can be called at compile time.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
         while at < bytes.len() {
@@ -70,7 +70,7 @@ impl FromStr for GroupVersion {
     ///
     /// # Errors
     ///
-    /// The text has more than one slash or an empty version.
+    /// Fails if the text has more than one slash or an empty version.
     fn from_str(text: &str) -> Result<Self, InvalidGroupVersion> {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         if version.is_empty() || version.contains('/') {
@@ -120,7 +120,7 @@ impl std::error::Error for InvalidGroupVersion {}
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
-    /// The group; empty for the core group.
+    /// The group. Empty for the core group.
     pub group: String,
     /// The version.
     pub version: String,
@@ -134,7 +134,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version, which objects carry as `apiVersion`.
+    /// Returns the group and version. Objects have it as their `apiVersion`.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
@@ -146,10 +146,10 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A resource, as in URLs: `apps/v1/deployments`.
+/// A resource, as in a URL: `apps/v1/deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
-    /// The group; empty for the core group.
+    /// The group. Empty for the core group.
     pub group: String,
     /// The version.
     pub version: String,
@@ -205,7 +205,7 @@ pub struct ApiResource {
 }
 
 impl ApiResource {
-    /// Describes a resource. `api_version` is `version` or `group/version`.
+    /// Creates the description of a resource. `api_version` is `version` or `group/version`.
     ///
     /// # Panics
     ///
@@ -233,7 +233,8 @@ impl ApiResource {
         self.group_version.with_kind(&self.kind)
     }
 
-    /// Returns the path of the collection, in one namespace or across all: `/apis/apps/v1/namespaces/a/deployments`.
+    /// Returns the URL path of the collection, such as `/apis/apps/v1/namespaces/a/deployments`. `None` returns the
+    /// path for all namespaces.
     pub fn path(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),

@@ -9,8 +9,8 @@ pub enum Scope {
     Namespaced,
 }
 
-/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. Methods that need one scope require that type, so a
-/// namespaced call for a cluster-scoped kind does not compile.
+/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. A method that needs a certain scope requires the type
+/// of that scope. So a namespaced call for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The scope as a value.
     const SCOPE: Scope;

@@ -10,16 +10,16 @@ use crate::{
     WatchOptions, WriteOptions,
 };
 
-/// Read access to one resource, as a reflector needs it: client-go's `ListerWatcher`.
+/// The read access to one resource that a reflector needs: client-go's `ListerWatcher`.
 ///
-/// The value fixes the resource and the namespace; selectors are part of the options. Objects are delivered as JSON
-/// bytes, and the consumer decodes them. An object that cannot be decoded or exceeds the size limit therefore does not
-/// fail the whole list. For a source that has objects instead of bytes, implement
+/// A value of this type has a fixed resource and namespace. Selectors are part of the options of each request. Objects
+/// are delivered as JSON bytes, and the consumer decodes them. So an object that cannot be decoded, or that exceeds the
+/// size limit, does not fail the whole list. For a source that has objects instead of bytes, implement
 /// [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
-/// Dropping a future or a stream cancels the request. Nothing keeps running.
+/// Dropping a future or a stream cancels the request. No task keeps running.
 ///
 /// # Examples
 ///
@@ -45,10 +45,10 @@ pub trait ListWatch: Send + Sync + 'static {
     /// The type that the objects should be decoded as.
     type Object: 'static;
 
-    /// A page of a list, in parts. The stream ends when the page is complete, after its metadata was delivered.
+    /// The stream of a page's parts. It ends when the page is complete, after its metadata was delivered.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The events of a watch. The stream ends when the server closes it cleanly.
+    /// The stream of a watch's events. It ends when the server closes the watch without an error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
@@ -58,10 +58,10 @@ pub trait ListWatch: Send + Sync + 'static {
     fn namespace(&self) -> Option<&str>;
 
     /// Requests one page of objects. The future completes when the server has accepted or rejected the request. The
-    /// caller follows `continue` tokens.
+    /// caller must request further pages with the `continue` token.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
-    /// Opens a watch. The future completes when the server has accepted or rejected it.
+    /// Opens a watch. The future completes when the server has accepted or rejected the request.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
@@ -76,11 +76,11 @@ pub enum ListPart {
 
 /// Access to single objects of one resource.
 ///
-/// Keys must have a namespace if and only if the resource is namespaced.
+/// Keys must have a namespace if the resource is namespaced. Otherwise they must not have one.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. It is then unknown whether the server executed a write.
+/// Dropping a future cancels the request. The server may have executed a write or not.
 ///
 /// # Examples
 ///
@@ -105,7 +105,8 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Creates an object in the namespace of its metadata, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. If its metadata has a resourceVersion, the update fails if the object has changed since.
+    /// Replaces an object. If its metadata has a resourceVersion, the update fails when the stored object has another
+    /// resourceVersion.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces only the status of an object.
@@ -119,11 +120,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
         options: &WriteOptions,
     ) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Deletes an object, or requests its deletion if finalizers or a grace period delay it.
+    /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests it.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Applies an object with server-side apply: the options' field manager sets and owns all fields that the object
-    /// contains. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
+    /// Applies an object with server-side apply. The field manager of the options sets all fields in `object`, and owns
+    /// them after that. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::null::{Few, or_empty};
 use crate::{ListMeta, TypeMeta};
 
-/// The response of a server if there is no object to return, especially for errors.
+/// The response of a server that has no object to return. Error responses have this type.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct Status {
     /// `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// Empty except in responses about lists.
+    /// The list metadata. It is empty except in responses about lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -42,7 +42,7 @@ pub struct Status {
     /// Details of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status code. 0 if the server sent none.
+    /// The HTTP status code. It is 0 if the server sent none.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
@@ -82,7 +82,7 @@ pub struct StatusDetails {
     /// The group of the object.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The kind or the resource of the object. Servers use either.
+    /// The kind or the resource of the object. Servers send either of them.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The uid of the object.
@@ -91,7 +91,7 @@ pub struct StatusDetails {
     /// The individual errors.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// The retry delay in seconds. 0 means none.
+    /// The delay before a retry, in seconds. 0 means none.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
@@ -122,7 +122,7 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Returns the reason as on the wire.
+            /// Returns the reason as the server sends it.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -147,7 +147,7 @@ reasons! {
     AlreadyExists,
     /// 400: the request is malformed.
     BadRequest,
-    /// 409: the object has changed; read it again and retry.
+    /// 409: the object has changed. Read it again and retry.
     Conflict,
     /// 410: the revision or the continue token is too old.
     Expired,
@@ -169,7 +169,7 @@ reasons! {
     RequestEntityTooLarge,
     /// 500: the server asks for a retry after `retryAfterSeconds`.
     ServerTimeout,
-    /// 503: the service is unavailable; retry later.
+    /// 503: the service is unavailable. Retry later.
     ServiceUnavailable,
     /// 504: the server timed out.
     Timeout,

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::null::or_empty;
 use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 
-/// A watch event, with its object decoded, or undecoded as `WatchEvent<RawObject>`.
+/// A watch event. The object of a `WatchEvent<RawObject>` is not decoded yet.
 ///
 /// # Examples
 ///
@@ -29,11 +29,11 @@ use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
-    /// The object was created, or started to match the selector.
+    /// The object was created, or it started to match the selector.
     Added(T),
     /// The object changed.
     Modified(T),
-    /// The object was deleted, or stopped matching the selector. This is its last state.
+    /// The object was deleted, or it stopped matching the selector. The value is its last state.
     Deleted(T),
     /// All events up to this revision have been sent.
     Bookmark(Bookmark),
@@ -41,17 +41,17 @@ pub enum WatchEvent<T> {
     Error(Box<Status>),
 }
 
-/// The revision up to which all events have been sent.
+/// A bookmark. It contains the revision up to which all events have been sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision.
     pub resource_version: String,
-    /// Whether the initial events of a streaming list end here.
+    /// Whether this bookmark ends the initial events of a streaming list.
     pub initial_events_end: bool,
 }
 
 impl<T> WatchEvent<T> {
-    /// Returns the type of the event on the wire.
+    /// Returns the type of the event, as frames contain it.
     pub fn event_type(&self) -> WatchEventType {
         match self {
             Self::Added(_) => WatchEventType::Added,
@@ -87,13 +87,13 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Parses a frame: `{"type": …, "object": …}`. The object stays undecoded and shares the frame's memory. Bookmarks
+    /// Parses a frame: `{"type": …, "object": …}`. The object is not decoded, and shares the frame's memory. Bookmarks
     /// and errors are decoded, because their objects have other types.
     ///
     /// # Errors
     ///
-    /// The frame is not valid JSON of this form, or its type is unknown. Invalid UTF-8 inside the object is left to its
-    /// decoder.
+    /// Fails if the frame is not valid JSON of this form, or if its type is unknown. Invalid UTF-8 inside the object is
+    /// not checked here. The decoder of the object reports it.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -131,8 +131,7 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string of the same length. Invalid UTF-8 can only occur in JSON strings, so it is masked
-/// there.
+/// Returns the frame as a string of the same length. Invalid UTF-8 is replaced. It can only occur in JSON strings.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());
@@ -144,7 +143,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The relevant fields of a bookmark's object.
+/// The fields of a bookmark's object that are needed.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

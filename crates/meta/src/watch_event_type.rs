@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a watch event, as Kubernetes' `watch.EventType`. It is written in capitals.
+/// The type of a watch event, as Kubernetes' `watch.EventType`. Its text is in capital letters.
 ///
 /// # Examples
 ///
@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum WatchEventType {
-    /// The object was created, or started to match the selector.
+    /// The object was created, or it started to match the selector.
     Added,
     /// The object changed.
     Modified,
-    /// The object was deleted, or stopped matching the selector.
+    /// The object was deleted, or it stopped matching the selector.
     Deleted,
-    /// No change. The object carries the revision up to which all events were sent.
+    /// No object has changed. The object of the event contains the revision up to which all events were sent.
     Bookmark,
     /// The object is a status with the reason why the server ends the watch.
     Error,
@@ -33,7 +33,7 @@ pub enum WatchEventType {
 impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
-    /// Returns the text in a frame.
+    /// Returns the text of the type in a frame.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -54,11 +54,11 @@ impl fmt::Display for WatchEventType {
 impl FromStr for WatchEventType {
     type Err = UnknownWatchEventType;
 
-    /// Parses the text in a frame.
+    /// Parses the text of a type in a frame.
     ///
     /// # Errors
     ///
-    /// The text is not one of the types.
+    /// Fails if the text is not one of the types.
     fn from_str(text: &str) -> Result<Self, UnknownWatchEventType> {
         Self::ALL
             .into_iter()

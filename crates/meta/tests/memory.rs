@@ -1,4 +1,5 @@
-//! The memory use of decoded objects. This is a single test, because the allocator counts for the whole process.
+//! Tests how much memory decoded objects use. There is a single test, because the allocator counts for the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -27,14 +28,14 @@ struct Identity {
 }
 
 struct Cost {
-    /// All allocated bytes, including those freed again.
+    /// The number of all allocated bytes, including bytes that were freed again.
     bytes: usize,
     allocations: usize,
-    /// The bytes that are still allocated while the object exists.
+    /// The number of bytes that are still allocated while the object exists.
     held: usize,
 }
 
-/// Measures decoding the pod and keeping it, including the struct.
+/// Decodes the pod and keeps it. Returns what this costs, including the struct.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
     let region = Region::new(ALLOCATOR);
     let pod = Box::new(serde_json::from_slice(json).unwrap());

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a provider and catches its panics, so that a panic disables the metrics but not the component.
+/// Wraps a provider and catches its panics, so that a panic disables only the metrics and the component continues.
 ///
-/// If the provider or one of its instruments panics, the first panic is reported, and the provider and its instruments
-/// are not used again. This includes panics while creating, using or dropping an instrument. A component needs this
-/// wrapper if it uses instruments while it is dropped: a second panic during unwinding would abort the process.
+/// If the provider or one of its instruments panics, the wrapper reports the first panic, and does not use the provider and its instruments
+/// again. It catches panics while an instrument is created, used or dropped. A component needs this wrapper if it uses instruments while it
+/// is dropped: during unwinding, a second panic would abort the process.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument, or nothing if creating it panicked.
+/// A provider or an instrument. `None` if creating the instrument panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,
@@ -123,7 +123,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping the payload may panic, and dropping the payload of that panic may panic again.
+        // Dropping the payload can panic, and dropping the payload of the second panic can panic again.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

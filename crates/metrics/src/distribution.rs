@@ -23,18 +23,18 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each bucket, with one more bucket for larger values.
+    /// The number of values in each bucket. The last bucket has the values above the last bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The same values in buckets whose width is a sixteenth of the value, for quantiles. Prometheus' buckets would be
-    /// too coarse for these. Only as long as the largest value needs.
+    /// The number of values in each fine bucket. The width of a fine bucket is a sixteenth of its values, because the
+    /// buckets of the metric are too coarse for quantiles. The vector ends at the largest value.
     fine: Vec<u64>,
 }
 
-/// Shifting an `f64` by this keeps the exponent and the first four binary digits of the mantissa, so consecutive
-/// results are a sixteenth apart.
+/// The shift that turns the bits of an `f64` into the number of a fine bucket. The shift keeps the exponent and the
+/// first four binary digits of the mantissa, so the bounds of a bucket differ by a sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The index of a billionth. Smaller values count as a billionth.
+/// The number of the fine bucket of a billionth. Smaller values are counted in the same bucket.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -52,8 +52,8 @@ impl Distribution {
         self.sum
     }
 
-    /// Returns an upper bound for the quantile `q`: the share `q` of the values does not exceed it. It is too large by
-    /// at most a sixteenth or a billionth. `0.5` is the median. Returns `None` if there are no values.
+    /// Returns an upper bound for the quantile `q`: the share `q` of the values does not exceed it. The bound is too
+    /// large by at most a sixteenth or a billionth. `0.5` is the median. Returns `None` if there are no values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -64,14 +64,14 @@ impl Distribution {
         Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
     }
 
-    /// Returns the buckets of the metric: each upper bound, with the number of values in the bucket. The last bound is
-    /// infinite.
+    /// Returns the buckets of the metric. Each item is an upper bound and the number of values in its bucket. The last
+    /// bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // The comparison is false for NaN, which counts as 0.
+        // NaN counts as 0: the comparison is false for NaN.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
         // Most values fall into the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);

@@ -1,6 +1,6 @@
 //! The metrics interface of all Pintle crates.
 //!
-//! A component gets its instruments from a provider and owns them. When it is dropped, its series disappear.
+//! A component gets its instruments from a provider and owns them. When the component is dropped, its series disappear.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -37,21 +37,21 @@
 //!
 //! - A [`Metric`] is a static description: name, help, [`MetricKind`] and label names. With a value for each label, it identifies a
 //!   series.
-//! - A [`Provider`] creates instruments: [`Counter`], [`Gauge`], [`Histogram`], or a [pulled](Provider::pulled) gauge. Each component has
-//!   it in its configuration as `metrics: Option<Arc<dyn Provider>>`. There is no global provider.
-//! - [`InMemoryProvider`] is this crate's provider (feature `memory`). Read its [`Sample`]s in the process, or register it in a
-//!   `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] is the value of a histogram.
+//! - A [`Provider`] creates instruments: [`Counter`], [`Gauge`], [`Histogram`], or a [pulled](Provider::pulled) gauge. The configuration of
+//!   each component has a field `metrics: Option<Arc<dyn Provider>>`. There is no global provider.
+//! - An [`InMemoryProvider`] is a provider in this crate (feature `memory`). A program can read its [`Sample`]s, or register the provider
+//!   in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] is the value of a histogram.
 //!
 //! # Rules
 //!
 //! - **An instrument is a share of its series.** Several components may have instruments of the same series, such as two queues with the
 //!   same name. The values of gauges are added, and the value of a gauge is removed when it is dropped. The values of counters and
-//!   histograms stay until the last share is dropped, because Prometheus treats a decreasing counter as reset.
+//!   histograms stay until the last share is dropped, because Prometheus takes a decrease of a counter for a reset.
 //! - **Without a provider, nothing is recorded.** A component stores an `Option` of its instruments.
-//! - **Instruments may be used under a component's locks.** So they must not block or call the component. A pulled gauge is read without a
-//!   lock of the provider, so it may take the component's locks.
-//! - **A provider is foreign code.** A component that must survive its panics wraps it in [`CatchPanic`].
-//! - **Names match client-go and controller-runtime** where they have the metric.
+//! - **A component may use its instruments while it holds its locks.** So instruments must not block or call the component. The provider
+//!   reads a pulled gauge without holding a lock, so the gauge's function may take the component's locks.
+//! - **A provider is foreign code.** A component that must survive a panic of its provider wraps the provider in [`CatchPanic`].
+//! - **If client-go or controller-runtime has a metric, Pintle uses the same name.**
 
 mod catch_panic;
 #[cfg(feature = "memory")]

@@ -12,10 +12,10 @@ use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provide
 
 /// A provider that keeps its live series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client`, it is also a collector for a Prometheus registry, which then shows the same
+/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry. The registry then shows the same
 /// series.
 ///
-/// Series are independent of each other and stored in a sharded map, so using one series rarely waits for another.
+/// Series are stored in a sharded map, so an instrument of one series rarely waits for another series.
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ impl InMemoryProvider {
     }
 
     /// Returns the sum of the counters or gauges that have this name and at least these labels, or `None` if there are
-    /// none.
+    /// no such metrics.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -84,7 +84,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Merges the histograms that have this name and at least these labels. Returns `None` if there are none.
+    /// Merges the histograms that have this name and at least these labels. Returns `None` if there are no such
+    /// histograms.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -98,8 +99,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Values are read under the lock of the series, so that nothing is counted twice while shares are added and
-        // removed.
+        // Read the values under the lock of the series. Otherwise a share that is added or removed at the same time
+        // could be counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -159,7 +160,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // Instruments are created only for their metric's kind, so this does not happen.
+            // This does not happen, because the instruments of a metric have the metric's kind.
             _ => {}
         }
     }
@@ -190,14 +191,14 @@ impl Key {
     }
 }
 
-/// The shares of a series. There is at least one.
+/// A series and its shares, at least one.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the values of the shares, and the pulled gauges to read.
+    /// Returns the values of the shares, and the pulled gauges. The caller reads these without a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -234,21 +235,22 @@ impl Cell {
         }
     }
 
-    /// Takes over the value of a dropped share, if the metric keeps it.
+    /// Adds the value of a dropped share, if the metric keeps such values.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // What is pulled is not read here, under the lock of the series.
+            // Gauges lose the value of a dropped share. Do not read a pulled gauge here, because this code runs under
+            // the lock of the series.
             _ => {}
         }
     }
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic cannot leave it half-updated.
+    // A panic cannot leave the distribution half updated, so the poisoning is ignored.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

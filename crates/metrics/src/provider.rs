@@ -25,9 +25,9 @@ use std::fmt::Debug;
 pub struct Metric {
     /// The name, such as `workqueue_adds_total`. All metrics with the same name must have the same kind.
     pub name: &'static str,
-    /// A one-sentence description without a full stop.
+    /// A description in one sentence without a full stop.
     pub help: &'static str,
-    /// The kind, which also determines how the shares of a series are combined.
+    /// The kind. It also determines how the shares of a series are combined.
     pub kind: MetricKind,
     /// The names of the labels.
     pub labels: &'static [&'static str],
@@ -39,16 +39,17 @@ pub struct Metric {
 pub enum MetricKind {
     /// The number of events. The name ends in `_total`.
     Counter,
-    /// A current amount. The shares of a series are added.
+    /// A current amount. The value of the series is the sum of its shares.
     Gauge,
-    /// A current amount, such as the age of the oldest item. The series has the maximum of its shares, and at least 0.
+    /// A current amount, such as the age of the oldest item. The value of the series is the maximum of its shares, and
+    /// at least 0.
     MaxGauge,
     /// The distribution of values in buckets with these ascending upper bounds. One more bucket has the values above
     /// the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments, which the caller owns. Dropping an instrument ends its share of the series. Dropping the last
+/// Creates instruments. The caller owns them. Dropping an instrument ends its share of the series. Dropping the last
 /// share ends the series.
 ///
 /// In all methods, `labels` has one value for each label of the metric, in the metric's order.
@@ -84,8 +85,8 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge that is read on demand, until the returned value is dropped. A read that has started before
-    /// the drop may still finish after it.
+    /// Registers a gauge. The provider calls `read` when the value is needed, until the returned value is dropped. A
+    /// call that started before the drop may end after it.
     ///
     /// The provider calls and drops `read` without holding a lock, so `read` may take locks of the component.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;

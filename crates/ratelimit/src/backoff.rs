@@ -7,9 +7,10 @@ use crate::jitter::scale;
 
 /// Computes growing delays between retries, which start over after a success.
 ///
-/// This is client-go's `wait.Backoff`, and its `BackoffManager` except for the reset. A `Backoff` neither sleeps nor reads a clock. Its
-/// owner calls [`reset`](Backoff::reset) after a success. client-go's manager instead starts over after a quiet time, such as two
-/// minutes. As a result, an operation that works again still pays for earlier failures, and one that fails slowly never backs off.
+/// This is client-go's `wait.Backoff`, and its `BackoffManager` except for the reset. A `Backoff` does not sleep and reads no clock. Its
+/// owner calls [`reset`](Backoff::reset) after a success. client-go's manager instead starts over when there was no failure for some time,
+/// such as two minutes. With such a rule, an operation that works again still has long delays, and the delays of an operation that fails
+/// slowly never grow.
 ///
 /// # Examples
 ///
@@ -30,14 +31,14 @@ use crate::jitter::scale;
 pub struct Backoff {
     config: BackoffConfig,
     jitter: Jitter,
-    /// The next delay, without jitter.
+    /// The next delay without jitter.
     delay: Duration,
-    /// How many more times the delay can grow.
+    /// The number of times that the delay can still grow.
     steps: u32,
 }
 
-/// The configuration of a [`Backoff`]. The defaults are those of client-go's reflector: 0.8 s, doubling up to 30 s, plus up to 100 %
-/// jitter.
+/// The configuration of a [`Backoff`]. The defaults come from client-go's reflector. The first delay is 0.8 s. It doubles up to 30 s, and
+/// the jitter adds up to 100 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
     /// The first delay.
@@ -46,11 +47,12 @@ pub struct BackoffConfig {
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter as a fraction of the delay: 1.0 adds up to the delay itself. Values below 0 and NaN disable jitter.
+    /// The maximum jitter as a fraction of the delay. With 1.0, the jitter at most doubles the delay. Values below 0 and NaN disable
+    /// jitter.
     pub jitter: f64,
-    /// How many times the delay grows. Afterwards it stays constant. No limit by default.
+    /// How many times the delay grows. After that, it stays constant. The default is no limit.
     pub steps: u32,
-    /// The maximum delay that a server can request. 10 minutes by default.
+    /// The maximum delay that a server can request. The default is 10 minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -68,7 +70,7 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// Creates a backoff without failures. Equal seeds produce equal delays.
+    /// Creates a backoff that has seen no failure. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
@@ -85,7 +87,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Starts over, after a success.
+    /// Starts over. Call this method after a success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 /// A token bucket that earns `qps` tokens per second, up to `burst`. It starts full.
 ///
-/// Integer arithmetic avoids drift, and it saturates, so no rate or pause overflows. A time before the latest time counts as the latest
-/// time.
+/// The bucket uses saturating integers, so it does not drift, and no rate or pause overflows. If a call passes an earlier time than a
+/// previous call, the latest time applies.
 ///
-/// - With a `qps` of infinity (or beyond 10^18), a token is always available, for every `burst`.
-/// - With a zero or negative `qps`, or NaN, the bucket starts with its burst and never earns another token.
-/// - A `burst` of 0 with a finite `qps` never has a token.
+/// - If `qps` is infinite or above 10^18, a token is always available, for every `burst`.
+/// - If `qps` is zero, negative or NaN, the bucket starts with its burst and never earns another token.
+/// - If `burst` is 0 and `qps` is finite, the bucket never has a token.
 ///
 /// # Examples
 ///
@@ -30,13 +30,14 @@ pub struct TokenBucket {
     burst: u32,
     /// The tokens earned per nanosecond, as a multiple of `1 / ONE`. `None` if the rate is unlimited.
     per_nano: Option<i128>,
-    /// The tokens, as a multiple of `1 / ONE`, at most `burst`. Negative if tokens are reserved that are not earned yet.
+    /// The number of tokens, as a multiple of `1 / ONE`. It is at most `burst`. It is negative if callers have reserved
+    /// tokens that are not earned yet.
     level: i128,
     /// The time of `level`. `None` before the first use, when the bucket is full.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. It represents rates down to one token in a million years, and the largest burst still fits.
+/// The fixed-point scale. It can represent rates down to one token in a million years. The largest burst still fits.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -50,7 +51,7 @@ impl TokenBucket {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Rounded up, so that a token is never late: at 10 per second, it is available after exactly 1/10 s.
+            // Round up, so that a token is never late. At 10 per second, it must be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -78,7 +79,7 @@ impl TokenBucket {
     }
 
     /// Takes a token, even if it is not earned yet, and returns the time until it is earned. Returns [`Duration::MAX`] and takes nothing if
-    /// the bucket never earns it.
+    /// the bucket never earns the token.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let wait = self.wait_for_one(now);
         if wait < Duration::MAX {
@@ -87,26 +88,28 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a [reserved](Self::reserve) token to the bucket, so that it leaves no debt.
+    /// Returns a [reserved](Self::reserve) token to the bucket. After that, the reservation does not delay other
+    /// callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
         }
     }
 
-    /// Returns the time until a token is available: zero if there is one, [`Duration::MAX`] if there never is. Takes nothing.
+    /// Returns the time until a token is available. It is zero if a token is available now, and [`Duration::MAX`] if there will never be a
+    /// token. The method takes no token.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
     }
 
-    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. Takes nothing.
+    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. The method takes no token.
     pub fn tokens(&mut self, now: Instant) -> u32 {
         let Some(per_nano) = self.per_nano else { return u32::MAX };
         self.advance(now, per_nano);
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns when a token is available if that many tokens are returned, or `None` if never.
+    /// Returns when a token would be available if `given_back` tokens were returned. `None` means never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));
@@ -129,7 +132,7 @@ impl TokenBucket {
         } else if self.burst == 0 || per_nano == 0 {
             Duration::MAX
         } else {
-            // Rounded up, so that the token is available after the wait.
+            // Round up, so that the token is available after the wait.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
         }

@@ -34,8 +34,8 @@ pub trait Clock: Send + Sync + 'static {
     /// Returns the current time. It never decreases.
     fn now(&self) -> Instant;
 
-    /// Parks the calling thread until `deadline` or until it is unparked. Without a deadline, parks until it is unparked. Spurious
-    /// wake-ups are possible, as with [`std::thread::park`].
+    /// Parks the calling thread until `deadline` or until it is unparked. Without a deadline, the thread parks until it is unparked.
+    /// Spurious wake-ups are possible, as with [`std::thread::park`].
     fn park_until(&self, deadline: Option<Instant>) {
         match deadline {
             None => thread::park(),
@@ -46,17 +46,19 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A [`Clock`] that can also wake tasks, for `async` waits.
 ///
-/// A timer must call wakers without holding a lock that its other methods take, because a waker can read the clock and create sleeps.
+/// When a timer calls a waker, it must not hold a lock that its other methods take. The waker may read the clock and create sleeps.
 pub trait Timer: Clock {
     /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer that works on any thread, bound to the executor that this method is called on.
+    /// Returns a timer that works on any thread. It is bound to the executor on which this method is called.
     ///
-    /// A work queue calls this when a task waits. Later, the queue creates and polls sleeps on other threads: on threads that add keys, and
-    /// inside the wakers of earlier sleeps. The poll of a sleep must not depend on a budget of the task that happens to run on the thread.
+    /// A work queue calls this when a task waits. Later, the queue creates and polls sleeps on other threads. These are threads that add
+    /// keys, and threads that call the wakers of earlier sleeps. So the poll of a sleep must not depend on the budget of the task that is
+    /// running on the thread.
     ///
-    /// The default is `None`: `self` works on any thread. Override it if [`sleep_until`](Self::sleep_until) needs an executor's context.
+    /// The default implementation returns `None`, which means that `self` works on any thread. Override it if
+    /// [`sleep_until`](Self::sleep_until) needs an executor's context.
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
     }
@@ -64,15 +66,16 @@ pub trait Timer: Clock {
     /// Returns an ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses the timer of an executor only
     /// while a task of this executor waits.
     ///
-    /// The default is 0: all detached timers of this type are interchangeable.
+    /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
         0
     }
 
-    /// Consumes the executor's cooperative budget for one operation that does not wait. `Pending` means that the task must yield; the
-    /// executor wakes it.
+    /// Consumes the executor's cooperative budget for one operation that does not wait. `Pending` means that the task must yield, and that
+    /// the executor wakes it later.
     ///
-    /// The default is `None`: the executor has no budget. A work queue then makes tasks yield periodically.
+    /// The default implementation returns `None`, which means that the executor has no budget. A work queue then makes tasks yield
+    /// periodically.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None
@@ -114,7 +117,7 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not pass under the model checker. Tests that wait for a deadline use the manual clock.
+// Time does not advance under the model checker. Tests that wait for a deadline use the manual clock.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

@@ -33,17 +33,18 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The defaults are the kubelet's for crashing containers: 10 s, doubling up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The defaults are the kubelet's for crashing containers. The first backoff is 10 s, and it
+/// doubles up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
     /// The first backoff, even if it exceeds `cap`.
     pub base: Duration,
     /// The maximum of all later backoffs.
     pub cap: Duration,
-    /// The maximum jitter that is added to the next backoff, as a fraction of the current one. 0 by default. Values below 0 and NaN disable
-    /// jitter.
+    /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. Values below 0 and NaN
+    /// disable jitter.
     pub jitter: f64,
-    /// An entry expires when it has not been updated for longer than this. `None`, the default, means twice `cap`.
+    /// The time without an update after which an entry expires. `None`, the default, means twice `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -65,7 +66,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, expired or not, or zero if it has none.
+    /// Returns the current backoff of `id`, even if it has expired. Returns zero if `id` has no entry.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -86,7 +87,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Returns whether `id` is in backoff at `now`, counting from `event`.
+    /// Returns whether `id` is in backoff at `now`. The backoff counts from `event`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -94,7 +95,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns whether `id` was in backoff at `event`, counting from its last update.
+    /// Returns whether `id` was in backoff at `event`. The backoff counts from its last update.
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -136,7 +137,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns whether an entry had not expired at `event`.
+    /// Returns whether the entry had not expired at `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

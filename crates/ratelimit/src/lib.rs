@@ -18,7 +18,7 @@
 //! | [`TokenBucket`] | `rate.Limiter`, used by `flowcontrol` | caps a rate; the caller passes the time |
 //! | [`Throttle`] | `flowcontrol.RateLimiter` | a shared bucket; threads and tasks wait for its tokens |
 //! | [`Backoff`], [`BackoffConfig`] | `wait.Backoff`, `wait.BackoffManager` | the delay before the next attempt of one operation, such as a connection or a watch |
-//! | [`ItemBackoff`], [`ItemBackoffConfig`] | `flowcontrol.Backoff` | backoffs by id, each with the time of its last failure |
+//! | [`ItemBackoff`], [`ItemBackoffConfig`] | `flowcontrol.Backoff` | backoffs by id, each with the time of its last update |
 //! | [`RateLimiter`] | `workqueue.TypedRateLimiter`, without its memory | the delay of a work queue item, by its number of failures |
 //! | [`ItemRateLimiter`] | the memory of `TypedRateLimiter` | counts the failures of each item, for use without a work queue |
 //! | [`ExponentialFailureRateLimiter`] | `TypedItemExponentialFailureRateLimiter` | doubles the delay with each failure |
@@ -30,15 +30,15 @@
 //! | [`Jitter`] | `wait.Jitter` | random pauses from a seed |
 //! | [`Clock`], [`Timer`] | `clock.Clock` | the source of time, here and in the work queue |
 //!
-//! A *rate limiter* computes the delay of a retry from the number of failures. A *backoff* computes growing delays and starts over
-//! after a success. A *throttle* caps the rate of an operation, whether or not it fails. Types with `Item` in their names keep one
-//! state per item.
+//! A *rate limiter* computes the delay of a retry from the number of failures. A *backoff* computes growing delays and starts over after a
+//! success. A *throttle* limits the rate of an operation, whether the operation fails or not. Types with `Item` in their names store a
+//! state for each item.
 //!
 //! # Differences from client-go
 //!
 //! | | client-go | here |
 //! |---|---|---|
-//! | Several waiters cancelled at once | leave a debt for later waiters | leave no debt |
+//! | Several waiters are cancelled at once | later waiters may wait for tokens that no waiter takes | all reserved tokens are returned |
 //! | A wait that can never end | `Accept` sleeps for 292 years | [`ThrottleError::Never`] immediately |
 //! | Stopping a bucket | has no effect | ends all waits |
 //! | A `BackoffManager` starts over | after a quiet time | when its owner calls [`Backoff::reset`] after a success |

@@ -16,11 +16,12 @@ use crate::TokenBucket;
 
 /// Computes the delay before the next attempt of an item.
 ///
-/// A limiter is a policy without memory: the owner of the items stores their failure counts. The work queue stores them in its
-/// records. Without a work queue, [`ItemRateLimiter`] stores them in a map.
+/// A limiter is a policy without memory. The owner of the items stores their failure counts. The work queue stores them in its records.
+/// Without a work queue, [`ItemRateLimiter`] stores them in a map.
 ///
-/// [`delay`](RateLimiter::delay) computes the delay without side effects on the limit. [`charge`](RateLimiter::charge) then consumes it,
-/// and the owner increments the failure count. So a retry that has no effect, because an earlier one is pending, need not count.
+/// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
+/// [`charge`](RateLimiter::charge) and increments the failure count. So a retry that has no effect, because an earlier retry is pending,
+/// need not count.
 ///
 /// # Examples
 ///
@@ -45,18 +46,19 @@ pub trait RateLimiter<K: ?Sized>: Send {
     /// Returns the delay of `item` at `now`. `failures` is its number of failures before this one.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Consumes the result of the last [`delay`](RateLimiter::delay) of `item`. Called right after it, with the same `now`.
+    /// Charges the limiter for the last [`delay`](RateLimiter::delay) of `item`. Called right after `delay`, with the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// Called when the failures of `item` are forgotten, for limiters with their own memory.
+    /// Called when the owner forgets the failures of `item`. Limiters with their own memory of items must forget the
+    /// item.
     fn forget(&mut self, item: &K) {
         let _ = item;
     }
 
-    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. False for a limiter that treats all items equally,
-    /// such as a bucket.
+    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. `false` for a limiter that treats all items
+    /// equally, such as a bucket.
     fn counts_failures(&self) -> bool {
         true
     }
@@ -80,10 +82,10 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// Creates client-go's `DefaultTypedControllerRateLimiter`: the longer of two delays.
+/// Creates client-go's `DefaultTypedControllerRateLimiter`. It returns the longer of two delays.
 ///
-/// The first is an exponential delay per item, 5 ms to 1000 s. The second is that of a bucket over all items with 10 tokens per second
-/// and a burst of 100, which is full at its first use.
+/// The first delay is exponential for each item, from 5 ms to 1000 s. The second delay is the wait for a token of one bucket for all items.
+/// It earns 10 tokens per second, has a burst of 100, and is full at its first use.
 ///
 /// With the bucket, a backlog of 10,000 failing items waits for 16 minutes, regardless of the delay of each item. Most controllers should
 /// use [`ExponentialFailureRateLimiter::default`], as controller-runtime does.
@@ -94,7 +96,8 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// Creates client-go's `DefaultTypedItemBasedRateLimiter`: an exponential delay per item, 1 ms to 1000 s.
+/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. It returns an exponential delay for each item, from 1 ms to
+/// 1000 s.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

@@ -1,4 +1,4 @@
-//! Locks and threads: of std, or of shuttle with `--cfg pintle_shuttle`.
+//! The locks and threads of this crate. They are those of std, or shuttle's with `--cfg pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
@@ -7,7 +7,7 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex that ignores poisoning. Only code of the caller can panic while it is locked. The state is consistent whenever such code is
+/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked. The state is consistent whenever user code is
 /// called.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);

@@ -15,9 +15,9 @@ use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
 /// A shared token bucket that threads and tasks can wait for: client-go's `flowcontrol.RateLimiter`. Clones share the bucket.
 ///
-/// Waiters are served in order of arrival: each waiter reserves a token that no other caller gets. A cancelled waiter returns its token
-/// and leaves no debt, and later waiters move up. An unpolled waiter does not delay others: later waiters are served no later than
-/// without it. The number of waiters is unbounded.
+/// Waiters are served in order of arrival. Each waiter reserves a token that no other caller gets. A cancelled waiter returns its token,
+/// and later waiters move up. A waiter that is not polled does not delay other waiters: each later waiter gets its own reserved token in
+/// time. The number of waiters is unbounded.
 ///
 /// # Examples
 ///
@@ -35,23 +35,23 @@ pub struct Throttle<C = StdClock> {
 }
 
 struct Shared<C> {
-    /// Held only for a few operations, never while calling a waker.
+    /// The state of the throttle. It is locked only for a few operations, and never while a waker is called.
     state: Mutex<State>,
     clock: C,
     qps: f64,
 }
 
 struct State {
-    /// Each waiter has reserved a token from it, which may not be earned yet.
+    /// The bucket. Each waiter has reserved a token of it, which may not be earned yet.
     bucket: TokenBucket,
-    /// The waiters, in order of arrival. The first waiter has a waker except while it is polled. When the first waiter leaves, it wakes the
-    /// next.
+    /// The waiters, in order of arrival. The first waiter always has a waker, except while it is polled. When the first waiter leaves, it
+    /// wakes the next waiter.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// A position in the line. Lower positions arrived earlier.
+/// A position in the queue of waiters. A lower position means an earlier arrival.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
@@ -59,11 +59,11 @@ struct Place(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// There will never be a token: the burst is 0, or it is used up and the rate is 0.
+    /// There will never be a token. The burst is 0, or the burst is used up and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. Returned immediately, not after the timeout.
+    /// The wait would exceed the caller's timeout. The error is returned at once, and not after the timeout.
     TooLong {
         /// How long the caller would have to wait.
         wait: Duration,
@@ -88,7 +88,7 @@ impl<C: Clock> Throttle<C> {
         self.shared.qps
     }
 
-    /// Takes a token if one is available that is not reserved by a waiter.
+    /// Takes a token if one is available and not reserved by a waiter.
     pub fn try_accept(&self) -> bool {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -99,7 +99,7 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Panics
     ///
-    /// If a waker panics, after the other waiters have been woken.
+    /// Panics if a waker panics, after all other waiters were woken.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
@@ -118,8 +118,8 @@ impl<C: Clock> Throttle<C> {
         self.block(None)
     }
 
-    /// Like [`blocking_accept`](Throttle::blocking_accept), but waits at most `timeout`. Fails immediately if no token will be available in
-    /// time.
+    /// Works like [`blocking_accept`](Throttle::blocking_accept), but waits at most `timeout`. Fails immediately if no token will be
+    /// available in time.
     ///
     /// # Errors
     ///
@@ -139,14 +139,14 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns `None` if the timeout is too long to represent.
+    /// Returns the deadline of a wait. Returns `None` if an `Instant` cannot represent it.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until a token is available, and takes it. The first poll determines the position in the line.
+    /// Waits until a token is available, and takes it. The first poll determines the position in the queue.
     ///
     /// # Errors
     ///
@@ -154,12 +154,12 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no token and leaves no debt.
+    /// Dropping the future takes no token, and does not delay other waiters.
     pub fn accept(&self) -> Accept<'_, C> {
         self.turn(None)
     }
 
-    /// Like [`accept`](Throttle::accept), but waits at most `timeout`. Fails immediately if no token will be available in time.
+    /// Works like [`accept`](Throttle::accept), but waits at most `timeout`. Fails immediately if no token will be available in time.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes no token and leaves no debt.
+    /// Dropping the future takes no token, and does not delay other waiters.
     pub fn wait(&self, timeout: Duration) -> Accept<'_, C> {
         self.turn(self.deadline(timeout))
     }
@@ -208,7 +208,7 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter. Dropping it leaves the line.
+/// A waiter. Dropping it removes it from the queue.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
@@ -217,7 +217,8 @@ struct Turn<'a, C> {
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result, or the time at which to poll again unless the waker is called before.
+    /// Returns the result of the wait. If the wait continues, returns the time at which to poll again. The waker may be
+    /// called before that.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -249,7 +250,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Takes a token. Returns `None` if it is already earned, otherwise the position of the new waiter.
+    /// Reserves a token. Returns `None` if it is already earned. Otherwise returns the position of the new waiter, and
+    /// the time at which the token is earned.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -276,7 +278,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // Otherwise the throttle was stopped, and the token is not needed.
+        // If the waiter was not in the queue, the throttle was stopped. Then the token need not be returned.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -285,17 +287,17 @@ impl<C> Drop for Turn<'_, C> {
     }
 }
 
-/// The result of leaving the line.
+/// The result of removing a waiter from the queue.
 struct Left {
-    /// The waker of the waiter that left, to be dropped.
+    /// The waker of the removed waiter, which must be dropped outside the lock.
     _own: Option<Waker>,
-    /// The waker of the new first waiter.
+    /// The waker of the new first waiter, which must be called.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns when a waiter is served: when its reserved token is earned, counting from its arrival. For the first waiter, it can be
-    /// earlier if other waiters returned their tokens.
+    /// Returns when a waiter is served. This is when its reserved token is earned, as computed at its arrival. For the first waiter, the
+    /// time may be earlier if other waiters have returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;
@@ -391,7 +393,7 @@ mod tests {
     use crate::ManualClock;
 
     thread_local! {
-        /// The number of comparisons of places in this thread.
+        /// The number of comparisons of places in the current thread.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 

@@ -1,4 +1,4 @@
-//! Clients, whose requests are logged and can fail.
+//! Clients of a collection. Their requests are logged and can fail.
 
 use std::fmt;
 use std::future::pending;
@@ -61,7 +61,7 @@ impl<T> Client<T> {
         &self.faults
     }
 
-    /// Logs a request, and executes it with its outcome.
+    /// Logs a request, and executes it with the outcome from the fault scripts.
     async fn send<R>(
         &self,
         call: Call,
@@ -91,7 +91,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// Returns the same client, with lists and watches limited to one namespace.
+    /// Returns a handle of this client whose lists and watches are limited to one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }
@@ -165,7 +165,7 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// Acts as a client without a name and without faults of its own.
+/// Sends requests like a client without a name and without faults of its own.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -188,7 +188,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Acts as a client without a name and without faults of its own.
+/// Sends requests like a client without a name and without faults of its own.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

@@ -8,9 +8,9 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
 /// The monotonic clock and the wall clock of a process, controlled by a test. Clones are the same clock.
 ///
-/// It stands still until it is stepped, or follows tokio's clock and can be stepped in addition. It implements
-/// [`Clock`] and [`Timer`], so limiters and queues accept it. For other clock traits, implement them with
-/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
+/// A clock stands still until a test steps it, or it follows tokio's clock and a test steps it in addition. Limiters
+/// and queues accept this clock, because it implements [`Clock`] and [`Timer`]. Other clock traits can be implemented
+/// with [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ pub struct SteppedClock {
     /// The sum of all steps. Sleepers of this clock wait on it.
     steps: ManualClock,
     start: Instant,
-    /// The start of tokio's clock, if this clock follows it.
+    /// The time of tokio's clock at the start, if this clock follows tokio's clock.
     tokio: Option<Instant>,
     /// The wall clock time at which the monotonic clock was zero.
     wall: Arc<Mutex<Timestamp>>,
@@ -49,7 +49,7 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// A step then simulates a suspension of the whole process, which tokio's own timers do not notice.
+    /// A step then simulates a suspension of the whole process. tokio's own timers do not notice the step.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
@@ -116,7 +116,7 @@ impl Timer for SteppedClock {
             while clock.now() < deadline {
                 tokio::select! {
                     () = tokio::time::sleep(deadline - clock.now()) => {}
-                    // Wakes at the next step of any length.
+                    // Wake at the next step, whatever its length.
                     () = clock.steps.sleep_until(clock.steps.now() + Duration::from_nanos(1)) => {}
                 }
             }

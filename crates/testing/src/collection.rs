@@ -18,12 +18,13 @@ use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 /// handles.
 ///
 /// It implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test
-/// can use it directly. Use a [`Client`] for each caller that needs its own name in the log or its own faults. The
-/// collection's own methods change the objects at once, as another client of the server would, and never fail.
+/// can use it directly. If a caller needs its own name in the log or its own faults, create a [`Client`] for it. The
+/// collection's own methods change the objects at once, as another client of the server would. These changes never
+/// fail.
 ///
 /// Everything is deterministic: revisions count from 1, uids and generated names derive from revisions, and times come
-/// from a clock that the test steps. It needs no runtime, except for slow responses. It keeps its history, so it grows
-/// with each write and request.
+/// from a clock that the test steps. A collection needs no runtime, except for slow responses. It keeps its whole
+/// history, so its memory grows with each write and request.
 ///
 /// # Examples
 ///
@@ -67,12 +68,12 @@ pub struct CollectionConfig {
     /// default is true.
     pub watch_cache: bool,
     /// The fields that field selectors may use, such as `spec.color`: the `selectableFields` of a custom resource.
-    /// `metadata.name` and `metadata.namespace` are always allowed. For built-in kinds, so are the fields that a server
-    /// supports, such as the `spec.nodeName` of pods. The default is empty.
+    /// `metadata.name` and `metadata.namespace` are always allowed. For built-in kinds, the fields that a server
+    /// supports are also allowed, such as the `spec.nodeName` of pods. The default is empty.
     pub selectable_fields: Vec<String>,
 }
 
-/// The part that is independent of the object type.
+/// The part of a collection that does not depend on the object type.
 pub(crate) struct Shared {
     store: Mutex<Store>,
     clock: SteppedClock,
@@ -94,8 +95,8 @@ impl<T: Resource> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection of a resource that the type does not determine, such as one of
-    /// [`DynamicObject`](pintle_meta::DynamicObject)s.
+    /// Creates an empty collection of the given resource. Use it for a type that belongs to no single resource, such as
+    /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
         let store = Mutex::new(Store::new(resource, watch_cache, selectable_fields));
@@ -107,12 +108,12 @@ impl<T> Collection<T> {
         Client::new(self.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients, which applies after the client's own.
+    /// Returns the fault script for the requests of all clients. It applies after the script of the client.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
 
-    /// Returns all requests so far, in order.
+    /// Returns all requests until now, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
@@ -127,11 +128,11 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object that need not be a `T`, such as one that cannot be decoded.
+    /// Creates or replaces an object that need not be a `T`, such as an object that cannot be decoded.
     ///
     /// # Panics
     ///
-    /// Panics if it has no metadata, or if its name and namespace do not fit the resource.
+    /// Panics if the object has no metadata, or if its name and namespace do not fit the resource.
     pub fn put_raw(&self, object: Value) {
         self.put_value(object);
     }
@@ -151,12 +152,12 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.compact());
     }
 
-    /// Sends a bookmark to all watches that allow it.
+    /// Sends a bookmark to all watches that requested bookmarks.
     pub fn bookmark(&self) {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches after they have delivered all events up to now. A silent watch can be broken again.
+    /// Breaks all open watches after they have delivered all earlier events. A silent watch can be broken again.
     ///
     /// With [`Break::Silent`], watches do not deliver later events.
     pub fn break_watches(&self, how: Break) {
@@ -177,9 +178,9 @@ impl<T> Collection<T> {
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     /// Creates or replaces an object including its status, and returns it as stored.
     ///
-    /// The object is stored as given. Missing values are filled in: the uid, the times, and the generation, which
-    /// increases if anything except metadata and status changes. The resourceVersion is always the next one, so there
-    /// are no conflicts.
+    /// The object is stored as given. The collection fills in missing values: the uid, the times and the generation.
+    /// The generation increases if anything except metadata and status changes. The resourceVersion is always the next
+    /// revision, so there are no conflicts.
     ///
     /// # Panics
     ///
@@ -218,7 +219,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     ///
     /// # Panics
     ///
-    /// Panics if it cannot be decoded as a `T`.
+    /// Panics if the object cannot be decoded as a `T`.
     #[track_caller]
     pub fn object(&self, key: &ObjectKey) -> Option<T> {
         let object = self.shared.with(|store, _| store.object(key).cloned())?;
@@ -229,17 +230,17 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     ///
     /// # Panics
     ///
-    /// Panics if one cannot be decoded as a `T`.
+    /// Panics if an object cannot be decoded as a `T`.
     #[track_caller]
     pub fn objects(&self) -> Vec<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns all objects as of this revision, sorted by key. It works for compacted revisions, too.
+    /// Returns all objects as they were at this revision, sorted by key. The revision may be compacted.
     ///
     /// # Panics
     ///
-    /// Panics if one cannot be decoded as a `T`.
+    /// Panics if an object cannot be decoded as a `T`.
     #[track_caller]
     pub fn objects_at(&self, revision: u64) -> Vec<T> {
         let objects = self.shared.with(|store, _| store.objects_at(revision));
@@ -279,7 +280,7 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// Unwraps the result of the test's own call, whose errors are mistakes of the test.
+/// Returns the value of a call by the test itself. Panics on an error, because an error is a mistake of the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {

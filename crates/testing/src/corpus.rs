@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 /// Runs `check` on the files of a folder, and then on mutated copies of them. Use it for parsers of untrusted bytes.
-/// `check` panics if it finds a bug. The input and its file are printed then.
+/// `check` must panic if it finds a bug. The input and the name of its file are then printed.
 ///
 /// The mutations are the same in each run, so a test fails always or never. Set the variable `PINTLE_MUTATIONS` to
-/// change their number. Everything runs on a thread with a 2 MiB stack, the default for threads, whatever the stack of
-/// the test's thread. A recursion that is too deep ends the process.
+/// change their number. All calls of `check` run on a thread with a stack of 2 MiB, the default for threads. The stack
+/// size of the test's thread has no effect. A recursion that is too deep ends the process.
 ///
 /// # Examples
 ///
@@ -112,7 +112,7 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 struct Random(u64);
 
 impl Random {
-    /// Returns a number from 0 to `end` exclusively. `end` must be at least 1.
+    /// Returns a number from 0 to `end - 1`. `end` must be at least 1.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

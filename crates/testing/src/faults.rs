@@ -14,38 +14,38 @@ use crate::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. It uses up one place in the script.
+    /// The request succeeds. This outcome counts as one fault in the queue.
     Pass,
-    /// The request fails with this error, and nothing is done.
+    /// The request fails with this error, and is not executed.
     Fails(ApiError),
-    /// The request never arrives, and no response comes.
+    /// The request is not executed, and no response arrives.
     Lost,
-    /// The request is executed, but the response is this error, such as [`ApiError::transport`] for a broken
-    /// connection.
+    /// The request is executed, but the response is this error. For a broken connection, use [`ApiError::transport`].
     AnswerFails(ApiError),
-    /// The request is executed, but no response comes.
+    /// The request is executed, but no response arrives.
     AnswerLost,
-    /// The request is executed at once, but the response takes this long on tokio's clock.
+    /// The request is executed at once, but the response arrives after this time on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch yields this many items and then breaks. Other requests pass.
+    /// A page or a watch returns this many items and then breaks. Other requests succeed.
     Breaks {
         /// The number of items before the break.
         after: usize,
         /// How it breaks.
         how: Break,
     },
-    /// A streaming list yields everything except the bookmark at its end. Other requests pass.
+    /// A streaming list does not return the bookmark at its end. Other requests succeed.
     NoBookmark,
 }
 
 /// How a page or a watch breaks.
 #[derive(Clone, Debug)]
 pub enum Break {
-    /// It ends, as when a server closes it cleanly.
+    /// It ends, as if the server had closed it.
     End,
-    /// It stays open without further items, as a connection whose peer is gone.
+    /// It stays open but returns no further items, as if the server had disappeared.
     Silent,
-    /// It fails and ends. A [`Status`] error arrives as an event of type ERROR, other errors as an error of the stream.
+    /// It fails and ends. A [`Status`] error is returned as an event of type ERROR, and other errors as errors of the
+    /// stream.
     Fails(ApiError),
 }
 
@@ -57,12 +57,12 @@ impl Outcome {
 }
 
 impl Break {
-    /// The revision of the watch is too old: 410.
+    /// Creates the error 410: the revision of the watch is too old.
     pub fn expired() -> Self {
         Self::Fails(Status::failure(410, Reason::Expired, "too old resource version").into())
     }
 
-    /// The connection is cut.
+    /// Creates the error of a broken connection.
     pub fn cut() -> Self {
         Self::Fails(ApiError::transport("the connection was cut"))
     }
@@ -71,10 +71,9 @@ impl Break {
 /// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones are the
 /// same script.
 ///
-/// The first of these that applies determines the outcome of a request: a cut connection of the client, the client's
-/// first queued fault for the verb, the client's rule, and then the same three of the collection. The collection's
-/// script applies to the requests of all clients.
-/// is for its verb; the client's rule; and then the same of the collection, whose script is for the requests of all.
+/// Several faults can apply to one request. The first of these determines the outcome: a cut connection of the client,
+/// the client's first queued fault for the verb, the client's rule, and then the same three of the collection. The
+/// collection's script applies to the requests of all clients.
 ///
 /// # Examples
 ///
@@ -105,7 +104,7 @@ struct Script {
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of pending watches while the client is cut off.
+    /// The wakers of watches that wait for the end of a cut.
     stalled: Vec<Waker>,
 }
 
@@ -127,28 +126,28 @@ impl FaultScript {
     /// Sets the rule for requests without a queued fault. It replaces the previous rule.
     ///
     /// When the rule is called, the request is already in the log. The rule is called without a lock, on the task that
-    /// sends the request. So it may use the collection, and a panic of it is a panic of that task. A rule that owns its
-    /// collection keeps it alive until `heal` is called.
+    /// sends the request. So the rule may use the collection. If the rule panics, that task panics. A rule that owns
+    /// its collection keeps it alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
-        // Dropped without the lock, because the rule is user code.
+        // Drop the old rule without the lock: a rule is user code.
         drop(old);
     }
 
-    /// From now on, all requests are lost, and open watches are silent.
+    /// Cuts the connection. From now on, all requests are lost, and open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
-    /// Removes all faults: the cut, the rule and the queued faults. Open watches continue where they were. Watches that
-    /// have broken stay broken.
+    /// Removes all faults: the cut, the rule and the queued faults. Open watches deliver the events that they have
+    /// missed. Broken watches stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the fault for `request`, if there is one.
+    /// Returns the fault for `request`, if any.
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
@@ -165,7 +164,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent now. If so, `waker` is woken when that ends.
+    /// Returns whether watches must be silent now. If so, wakes `waker` when this ends.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

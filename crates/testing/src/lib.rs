@@ -1,4 +1,4 @@
-//! Tests controllers without a network: in-memory objects of a resource, clients with fault injection, and a stepped clock.
+//! Tests controllers without a network, with in-memory objects of a resource, clients with fault injection, and a stepped clock.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};
@@ -44,13 +44,13 @@
 //! # Concepts
 //!
 //! - A [`Collection`] stores the objects of one resource, as an API server does. Code under test uses it as a
-//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects directly with its
-//!   methods. [`CollectionConfig`] is its configuration.
+//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects directly with the
+//!   collection's methods. A [`CollectionConfig`] is its configuration.
 //! - A [`Client`] is one caller of a collection, with a name in the log and its own faults.
 //! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request, and a [`Break`] is the end of a page or a watch.
 //! - A [`RecordedRequest`] is an entry of the log: a [`Call`] and its client. Faults can be queued by the call's [`Verb`].
 //! - A [`Page`] and [`Events`] are the streams that lists and watches return.
-//! - A [`PanickingProvider`] is a metrics provider that panics.
+//! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
 //! - [`replay_corpus`] runs stored inputs and mutations of them through a parser.
 //! - A [`SteppedClock`] replaces both clocks of a process.
 //!
@@ -58,8 +58,9 @@
 //!
 //! - Each write gets the next revision, except writes that change nothing. A stale resourceVersion, a wrong uid, and names that exist or
 //!   do not exist lead to the error statuses of a real server.
-//! - An object with finalizers stays until the last one is removed. An update of the main resource keeps the status, and an update of the
-//!   status keeps the rest. If the object has a `spec`, the generation increases with all changes except those to metadata and status.
+//! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and an
+//!   update of the status changes only the status. If the object has a `spec`, the generation increases with all changes except those to
+//!   metadata and status.
 //! - A watch from a revision delivers all later events in order. With a selector, objects that start to match appear as added, and objects
 //!   that stop matching as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
 //!
@@ -67,11 +68,11 @@
 //!
 //! - There is no schema, no defaulting, no admission and no other resource. Namespaces need not exist, and there is no garbage collection.
 //!   Deletions are immediate unless the object has finalizers.
-//! - Only merge patches and apply patches are supported; others fail with 415. An apply works like a merge patch: there is no field
-//!   ownership, so there are no conflicts, and fields that an applier no longer sets stay. Lists are replaced.
+//! - Only merge patches and apply patches are supported; other patches fail with 415. An apply patch works like a merge patch. There is no
+//!   field ownership, so there are no conflicts. If an applier no longer sets a field, the field stays. Lists are replaced.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
-//! - A watch ends only when it is broken, never by its timeout.
+//! - A watch has no timeout. It ends only when it is broken.
 //!
 //! Where these differences matter, use `pintle-apiserver`, a complete server in the test's process.
 

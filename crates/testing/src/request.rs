@@ -13,7 +13,8 @@ use serde_json::Value;
 /// the line starts with it: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client). Empty for requests to the [`Collection`](crate::Collection) itself.
+    /// The name of the [`Client`](crate::Client). It is empty for requests to the [`Collection`](crate::Collection)
+    /// itself.
     pub client: String,
     /// The call.
     pub call: Call,

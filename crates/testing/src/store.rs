@@ -1,4 +1,4 @@
-//! The store of one resource: its objects, the log of changes, and the position of each watch in it.
+//! The store of one resource: its objects, the log of changes, and the position of each watch in the log.
 //!
 //! Watches, pages and lists of past revisions all read from the log. This module takes no lock, reads no clock and
 //! calls no user code.
@@ -27,9 +27,9 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     /// Whether lists at revision "0" ignore the limit.
     watch_cache: bool,
-    /// Fields that selectors may use, in addition to the fields of the kind.
+    /// The fields that selectors may use, in addition to the fields of the kind.
     selectable_fields: Vec<String>,
-    /// Reads before this revision fail. The log is kept anyway, for open watches and for tests.
+    /// The compacted revision. Reads before it fail, but the log keeps its entries for open watches and for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Uses up a revision without a change.
+    /// Increases the revision without a change.
     pub(crate) fn advance(&mut self) {
         self.revision += 1;
     }
@@ -84,12 +84,12 @@ impl Store {
         self.objects.len()
     }
 
-    /// Returns the objects as of this revision, sorted by key.
+    /// Returns the objects as they were at this revision, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of watches that have something to read, to be woken without a lock.
+    /// Returns the wakers of watches that have something to read. The caller must wake them without a lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
@@ -130,7 +130,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns the same content at another revision, for the last state of a deleted object.
+    /// Returns the same content at another revision. A deletion needs it: the last state of the object has the revision
+    /// of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -139,7 +140,7 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // Maps in a `Value` have string keys, so this cannot fail.
+    // This cannot fail, because the keys of maps in a `Value` are strings.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 

@@ -1,43 +1,43 @@
-//! The queue's timer for waiting tasks.
+//! The timer that the queue sets for waiting tasks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// Creates the sleeps of the alarm. `None` uses the queue's clock, on any thread.
+/// Creates the timer's sleeps. `None` means that the queue's clock creates them, on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's timer for waiting tasks. It rings when a delay ends, or when a notified task was not polled in time.
+/// The queue's timer for waiting tasks. The alarm rings when a delay ends, or when a notified task was not polled in time.
 ///
-/// The timer belongs to the queue instead of a waiting task, because a task may not be polled for a long time: in a `select!` whose other
-/// branch computes, or on a thread that computes. Its waker locks the queue and notifies waiters.
+/// The timer belongs to the queue and not to a waiting task, because the task may not be polled for a long time. This happens in a
+/// `select!` whose other branch computes, or on a thread that computes. The waker of the timer locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One per executor with a listed task. The last one sets the alarm. It stays when its tasks leave, until another executor replaces it.
-    /// Empty if no task has waited yet, or if the last source failed.
+    /// One source for each executor with a listed task. The last source sets the alarm. If its tasks are no longer listed, it stays until
+    /// another executor replaces it. Empty if no task has waited yet, or if the last source failed.
     sources: Vec<Listed>,
     /// When the alarm rings.
     at: Option<u64>,
-    /// The executor whose timer rings.
+    /// The executor whose timer is set.
     executor: u64,
     /// Distinguishes the current sleep from earlier ones.
     generation: u64,
     sleep: Option<Sleep>,
-    /// Whether the waker was called while a thread polled the sleep for the first time.
+    /// Whether the waker was called before the new sleep was stored.
     has_rung: bool,
-    /// Sources to drop outside the lock.
+    /// Sources that must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 
-/// The source of an executor, and the number of its listed tasks.
+/// An executor, the source of its sleeps, and the number of its listed tasks.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
     tasks: usize,
 }
 
-/// An alarm to set outside the lock.
+/// An alarm that must be set outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
@@ -48,16 +48,16 @@ pub(crate) struct Arm {
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
-    /// Values to drop outside the lock.
+    /// Values that must be dropped outside the lock.
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
 /// The result of storing a sleep that was polled once.
 pub(crate) enum Installed {
     Done,
-    /// The alarm has changed in the meantime. The caller drops the sleep outside the lock.
+    /// The alarm was changed in the meantime. The caller must drop the sleep outside the lock.
     Outdated(Sleep),
-    /// The waker was called in the meantime. The caller polls the sleep again.
+    /// The waker was called in the meantime. The caller must poll the sleep again.
     HasRung(Sleep),
 }
 
@@ -66,12 +66,13 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// Returns the time of the alarm if it is not after `time`.
+    /// Returns the time of the alarm, if it is at `time` or earlier.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a task that is listed. The alarm moves to the timer of its executor. Returns a source to drop outside the lock.
+    /// Counts a new listed task. The alarm moves to the timer of the task's executor. Returns a source that must be dropped outside the
+    /// lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -99,7 +100,7 @@ impl Alarm {
         }
     }
 
-    /// Counts that no task is listed any more.
+    /// Records that no task is listed any more.
     pub(crate) fn leave_all(&mut self) {
         self.sources.iter_mut().for_each(|listed| listed.tasks = 0);
         self.drop_unused();
@@ -114,7 +115,8 @@ impl Alarm {
         }
     }
 
-    /// Plans to ring at `at` or earlier, or not at all. Replaces the alarm if another executor now has to set it.
+    /// Plans that the alarm rings at `at` or earlier. `None` means that no alarm is needed. If another executor must
+    /// set the alarm now, the alarm is replaced.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -135,7 +137,7 @@ impl Alarm {
         Planned { arm, unused: (self.sleep.take(), unused) }
     }
 
-    /// Stores the sleep of an alarm that was set.
+    /// Stores the sleep of an alarm that was just set.
     pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Installed {
         if arm.generation != self.generation || self.at.is_none() {
             return Installed::Outdated(sleep);
@@ -147,22 +149,23 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is setting the alarm. That thread then handles the ring after its poll of the sleep. The caller of this
-    /// method can be the same thread, inside that poll.
+    /// Returns whether a thread is setting the alarm at this moment. If so, that thread handles the ring after its poll of the sleep. The
+    /// caller may be this thread, inside its poll.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Handles the ring of the alarm, which can be early. Returns the sleep, to be dropped outside the lock.
+    /// Handles the ring of the alarm, which may be too early. Returns the sleep, which must be dropped outside the
+    /// lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Handles an alarm that cannot be set, because its executor is gone or its timer works only on other threads. Returns the sources, to
-    /// be dropped outside the lock.
+    /// Handles an alarm that cannot be set. The reason is that its executor is gone, or that its timer works only on other threads. Returns
+    /// the sources, which must be dropped outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

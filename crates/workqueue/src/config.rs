@@ -10,8 +10,8 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default is client-go's behaviour with controller-runtime's retry
-/// delays.
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default configuration behaves like client-go, with controller-runtime's
+/// retry delays.
 ///
 /// # Examples
 ///
@@ -34,11 +34,11 @@ pub struct QueueConfig<K, C = StdClock> {
     pub clock: C,
     /// The order in which queued keys are dequeued.
     pub order: Box<dyn Order<K>>,
-    /// Computes the delay before a retry.
+    /// The limiter that computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Whether a rate-limited add that has no effect counts as a failure.
+    /// Whether a rate-limited add counts as a failure if it has no effect.
     pub charge: RetryAccounting,
-    /// How long the queue remembers the failures of an idle key: one that is not queued, delayed or in flight. `None` keeps them
+    /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in flight. `None` keeps them
     /// until `forget`, as in client-go. The queue then keeps one record for each key that is never forgotten.
     ///
     /// Expired records are removed lazily by the next access. A waiting `get` removes them immediately. The queue calls the
@@ -48,31 +48,31 @@ pub struct QueueConfig<K, C = StdClock> {
     pub pending_retry: DelayPolicy,
     /// How a plain add and a pending reminder of the same key interact.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. A worker
-    /// that stops waiting consumes no token.
+    /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. If a worker stops
+    /// waiting, it consumes no token.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. [`MetricsStyle`] lists the metrics. They are reported until the queue and its last guard are dropped.
-    /// `None` disables metrics, which avoids reading the clock. Queues with the same name share their series.
+    /// The metrics provider. [`MetricsStyle`] lists the metrics. They exist until the queue and its last guard are dropped. `None` disables
+    /// metrics, and then the queue reads the clock less often. Queues with the same name share their series.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
 }
 
-/// How a plain add and a pending delay of the same key interact.
+/// How a plain add affects a pending delay of the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayPolicy {
-    /// Keeps both: the key runs now, and again when the delay ends. client-go's rule.
+    /// Keeps both. The key runs now, and again when the delay ends. This is client-go's rule.
     #[default]
     Keep,
-    /// Keeps only the earliest schedule of a key: an add replaces a pending delay, and a delay that is requested while the key is
-    /// queued is dropped. controller-runtime's rule.
+    /// Keeps only the earliest schedule of a key. An add replaces a pending delay. A delay that is requested while the key is queued is
+    /// dropped. This is controller-runtime's rule.
     Absorb,
-    /// The add waits for the end of the delay: an event does not end the backoff of a key early.
+    /// The key stays delayed until the delay ends. So an event does not end the backoff of a key early.
     Respect,
 }
 
-/// When a rate-limited add counts as a failure and consumes tokens of a limiter that has tokens.
+/// When a rate-limited add counts as a failure. A failure also consumes a token, if the limiter has tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {
@@ -80,7 +80,7 @@ pub enum RetryAccounting {
     /// dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts, because the worker failed once.
     #[default]
     IfScheduled,
-    /// Counts every add, even if the queue is shut down. client-go's rule.
+    /// Counts every add, even if the queue is shut down. This is client-go's rule.
     Always,
 }
 

@@ -1,4 +1,4 @@
-//! The state machine of the queue. It does not lock, spawn or wait. The caller passes the time.
+//! The state machine of the queue. It takes no locks, spawns no tasks and never waits. The caller passes the time.
 
 mod add;
 mod handout;
@@ -28,11 +28,11 @@ use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
 
-/// The queue, its delays and its retries, with one record per key.
+/// The state of a queue: its keys, delays and retries, with one record for each key.
 ///
-/// Times are nanoseconds since the creation of the queue. The end of a delay is processed by the next `get` or the next call for the
-/// key, not by adds of other keys. A waiting `get` processes it immediately. Callers pass the hash of a key, so that hashing happens
-/// outside the lock.
+/// Times are nanoseconds since the creation of the queue. The next `get`, or the next call for the key, processes the end of a delay. Adds
+/// of other keys do not. A waiting `get` processes it immediately. Callers pass the hash of a key, so that hashing happens outside the
+/// lock.
 ///
 /// # User code
 ///
@@ -43,9 +43,9 @@ pub(crate) struct Engine<K> {
     order: Box<dyn Order<K>>,
     /// Whether the order uses the time.
     timed: bool,
-    /// The order has keys but returned none. `pop` is called again after the next change.
+    /// Whether the order has keys but returned none of them. The engine calls `pop` again after the next change.
     is_withheld: bool,
-    /// The deadlines of delays and of the expiry of failures.
+    /// The deadlines of delays and of expiring failures.
     timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
     dequeue_limit: Option<TokenBucket>,
@@ -66,9 +66,9 @@ pub(crate) struct Engine<K> {
 pub enum Added {
     /// The key became dirty, or its delay was set or shortened.
     Scheduled,
-    /// No effect: an earlier add of the key covers this one.
+    /// The add has no effect, because an earlier add of the key covers it.
     Merged,
-    /// Rejected: the queue is shutting down.
+    /// The add was rejected, because the queue is shutting down.
     ShutDown,
 }
 
@@ -82,7 +82,8 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// The time of an operation. It reads the clock lazily, because most operations of a queue without delays need no time.
+/// The time of an operation. The clock is read only when the time is needed, because most operations of a queue without delays do not need
+/// it.
 ///
 /// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the panic propagates at
 /// its end.
@@ -94,7 +95,7 @@ pub(crate) struct Now<'a> {
     panic: Cell<Option<Panic>>,
 }
 
-/// Values to drop outside the lock, because dropping them runs user code or takes long.
+/// Values that must be dropped outside the lock, because dropping them runs user code or takes long.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -130,7 +131,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns whether operations in the inbox need their time.
+    /// Returns whether operations in the inbox must record their time.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -139,7 +140,7 @@ impl<K> Engine<K> {
         self.mode
     }
 
-    /// Makes the shutdown mode stricter, never more lenient.
+    /// Sets the shutdown mode, unless the current mode is stricter.
     pub(crate) fn shut_down(&mut self, mode: ShutdownMode) {
         self.mode = self.mode.max(Some(mode));
     }
@@ -154,7 +155,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns whether no key will be dequeued again, except keys that the drop of a guard can queue.
+    /// Returns whether no key will be dequeued again. An exception are keys that are queued when a guard is dropped.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -163,7 +164,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns how many keys can be dequeued now, without processing the ends of delays.
+    /// Returns how many keys can be dequeued now. The ends of delays are not processed.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -175,7 +176,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key can become available without another operation.
+    /// Returns the next time at which a key may become available without a call of the queue.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -193,13 +194,13 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    /// Returns the depths that are not registered with the metrics provider yet.
+    /// Returns the series of the depth that are not registered with the metrics provider yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge of a depth, or returns it if metrics have ended.
+    /// Stores the gauge of a series. Returns the gauge if metrics have ended.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -207,7 +208,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics after a panic of the provider. The caller drops the result outside the lock.
+    /// Ends the metrics after a panic of the provider. The caller must drop the result outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -218,7 +219,7 @@ impl<K> Engine<K> {
         any.then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Calls the observer. A metrics provider that panics is not called again.
+    /// Calls the observer. If the metrics provider panics, it is not called again.
     fn observe(&mut self, update: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
             && self.trash.catch(|| update(observer)).is_none()
@@ -243,7 +244,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record without failures. If it has failures, sets the time at which they expire.
+    /// Removes an idle record that has no failures. If it has failures, sets the time at which they expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -280,7 +281,7 @@ impl<'a> Now<'a> {
         Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
-    /// Returns the same clock with `time` as its current time.
+    /// Returns this clock with `time` as the current time.
     pub(crate) fn at(&self, time: u64) -> Self {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }

@@ -1,4 +1,4 @@
-//! Waiting for a key, in a thread or in a task.
+//! Waits for a key, in a thread or in a task.
 
 use std::cell::Cell;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum TryGetError {
 /// A waiter. Dropping it unregisters it from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard to release at the first poll.
+    /// The guard that is released at the first poll.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -110,14 +110,15 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// The number of consecutive polls of `get` on this thread that returned a key without waiting.
+    /// How many polls of `get` in a row have returned a key without waiting, on this thread.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// After this many polls without waiting, `get` yields to the other tasks of its thread. tokio uses the same number.
+/// The number of polls without waiting after which `get` yields to the other tasks of its thread. tokio uses the same
+/// number.
 const BUDGET: u32 = 128;
 
-/// Counts a poll. Returns false if the poll has to yield. Under a model checker it never yields.
+/// Counts a poll. Returns `false` if the poll must yield. Under a model checker it never yields.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));

@@ -4,15 +4,15 @@ use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Operations that did not wait for the queue's lock. The next thread that takes the lock applies them first, so callers cannot observe
-/// the delay.
+/// Operations whose callers did not wait for the queue's lock. The next thread that takes the lock applies them first, so callers cannot
+/// observe the delay.
 ///
-/// The inbox makes concurrent producers and consumers fast: otherwise each operation would move the queue's tables from one processor's
-/// cache to another's. It is closed while a waiter waits for a key or for the end of a shutdown, because pushing to the inbox wakes no
-/// waiter.
+/// The inbox makes concurrent producers and consumers fast. Without it, each operation would move the queue's tables from the cache of one
+/// processor to the cache of another. The inbox is closed while a caller waits for a key or for the end of a shutdown, because pushing to
+/// the inbox does not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether the inbox may have entries. Avoids taking the lock.
+    /// Whether the inbox may have entries. If not, the lock of the inbox need not be taken.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }
@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// A deferred operation. `at` is its time, if the queue needs it.
+/// An operation in the inbox. `at` is its time, if the queue needs it.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -36,7 +36,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// The capacity, which bounds the extra work of the next thread that takes the lock.
+/// The capacity of the inbox. It limits the additional operations of the next thread that takes the lock.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -60,7 +60,7 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Swaps the entries with an empty vector. Must be called under the queue's lock, so that operations keep their order.
+    /// Swaps the entries with an empty vector. The caller must hold the queue's lock, so that operations keep their order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }

@@ -14,9 +14,9 @@ use crate::sync::Arc;
 
 /// A guard for a key in flight.
 ///
-/// No other worker gets the same key while this guard exists. Dropping it is client-go's `Done`. A panic of the worker or the
-/// cancellation of its task drops the guard too. There is no other way to finish a key, so a key cannot be finished twice or by a
-/// caller that does not hold it.
+/// No other worker gets the same key while this guard exists. Dropping the guard is client-go's `Done`. A panic of the worker or the
+/// cancellation of its task drops the guard as well. There is no other way to finish a key, so a key cannot be finished twice. Only the
+/// owner of the guard can finish it.
 ///
 /// The guard keeps its queue alive and can be dropped on any thread. The drop can propagate a panic of user code: see
 /// [`WorkQueue`](crate::WorkQueue#panics).
@@ -62,7 +62,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.priority
     }
 
-    /// Returns the number of retries since the last `forget`. The count saturates at 65,535.
+    /// Returns the number of retries since the last `forget`. The maximum is 65,535.
     pub fn num_requeues(&self) -> u32 {
         let section = self.shared.section();
         self.ticket.map_or(0, |ticket| section.engine.failures(ticket, &section.now))
@@ -79,8 +79,8 @@ impl<K, C: Clock> WorkItem<K, C> {
     /// Marks the key as done after a failure. Counts the failure and adds the key again after the limiter's delay, with the same
     /// priority.
     ///
-    /// The failure counts even if a pending delay or another add runs the key earlier. Once the queue is shutting down, the failure
-    /// counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    /// The failure counts even if a pending delay or another add runs the key earlier. When the queue is shutting down, the failure counts
+    /// only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
@@ -97,7 +97,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
-    /// Takes the ticket. The caller must then mark the key as done.
+    /// Takes the ticket out of the guard. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }

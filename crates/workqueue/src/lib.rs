@@ -62,7 +62,8 @@
 //!
 //! # Differences from client-go
 //!
-//! Everything else behaves like client-go. client-go's own test cases are ported in `tests/it/`; `tests/ROWS.md` lists them.
+//! In all other respects, the queue behaves like client-go. `tests/it/` contains client-go's own test cases, and `tests/ROWS.md` lists
+//! them.
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|

@@ -22,7 +22,7 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_depth` | gauge | dirty keys: keys that are queued, or were added again while in flight |
 /// | `workqueue_queue_duration_seconds` | histogram | time from the add, or the end of the delay, until the key is dequeued |
 /// | `workqueue_work_duration_seconds` | histogram | how long a key was in flight |
-/// | `workqueue_retries_total` | counter | delayed adds of any kind |
+/// | `workqueue_retries_total` | counter | adds with a delay, for any reason |
 /// | `workqueue_unfinished_work_seconds` | gauge | the sum of the ages of all keys in flight |
 /// | `workqueue_longest_running_processor_seconds` | gauge | the age of the oldest key in flight |
 /// | `workqueue_retry_delay_seconds` | histogram | the delays that the limiter returned; not in client-go |
@@ -51,13 +51,13 @@ pub(crate) use observer::{Observer, Stamps};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricsStyle {
-    /// The label `name`, and buckets up to 10 s.
+    /// The label `name`. The buckets end at 10 s.
     #[default]
     ClientGo,
-    /// The labels `name` and `controller`, which have the same value, and `priority` for the depth. Buckets up to 1000 s.
+    /// The labels `name` and `controller`, which have the same value, and `priority` for the depth. The buckets end at 1000 s.
     /// `workqueue_retries_total` ignores adds with a zero delay.
     ///
-    /// A queue reports at most 25 values of `priority`. Keys of additional priorities count under `exceeded_cardinality_limit`.
+    /// A queue reports at most 25 values of `priority`. Keys with any other priority count under the value `exceeded_cardinality_limit`.
     ControllerRuntime,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Gauges {
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// One series of the depth: one priority, or all additional priorities.
+/// One series of the depth. It counts one priority, or all priorities beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 
@@ -168,7 +168,7 @@ pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str)
     Observer::new(Instruments::new(provider, style, name), style)
 }
 
-/// Registers the gauges, which get their values through `read`.
+/// Registers the gauges. They compute their values with `read`.
 pub(crate) fn gauges(
     provider: Arc<dyn Provider>,
     style: MetricsStyle,

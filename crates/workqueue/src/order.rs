@@ -10,10 +10,10 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use priority::Priority;
 
-/// Identifies a queued key within one queue. A ticket is small and `Copy`, unlike the key.
+/// Identifies a queued key within one queue. A ticket is small and `Copy`.
 ///
-/// An [`Order`] receives a ticket in `push`. The ticket identifies that key until it is popped or removed. Afterwards, another key can
-/// get the same ticket.
+/// An [`Order`] receives a ticket in `push`. The ticket identifies that key until the ticket is popped or removed. After that, another key
+/// may get the same ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
@@ -28,13 +28,13 @@ pub struct Queued<'a, K> {
     /// The highest priority that the key was added with since it was last dequeued.
     pub priority: i32,
     /// When the key was added or its delay ended, in nanoseconds since the creation of the queue. Always 0 if [`Order::needs_time`] is
-    /// false. The time can be earlier than that of a previously pushed key, because the queue can process the end of a delay late.
+    /// false. The time may be earlier than the time of a key that was pushed before, because the queue may process the end of a delay late.
     pub now: u64,
 }
 
 /// The order in which queued keys are dequeued: client-go's `Queue` interface.
 ///
-/// A ticket is in the order at most once. The queue calls all methods under its lock, so they must not use the queue and should not
+/// A ticket is in the order at most once. The queue calls all methods under its lock. So the methods must not use the queue, and should not
 /// block or take long. A panic of a method propagates from the queue method that called it, and the affected key is not queued.
 ///
 /// # Examples
@@ -105,7 +105,8 @@ pub trait Order<K>: Send + fmt::Debug {
 }
 
 impl Ticket {
-    /// Returns a small number that is unique among the keys that are in the queue at the same time, suitable as an index.
+    /// Returns a small number that is suitable as an index. It is unique among the keys that are in the queue at the
+    /// same time.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -152,7 +153,7 @@ pub(crate) mod tests {
                 weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
             }
             now += 1 + dice(&mut seed, 3);
-            // Some keys are pushed with an earlier time.
+            // Push some keys with an earlier time.
             let since = if dice(&mut seed, 4) == 0 { now - dice(&mut seed, now.min(100)) } else { now };
             let priority = dice(&mut seed, 5) as i32 - 2;
             let mut what = dice(&mut seed, weights.iter().sum());

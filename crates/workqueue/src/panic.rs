@@ -1,4 +1,4 @@
-//! Calls of user code that can panic.
+//! Calls user code that may panic.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,7 +23,7 @@ pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// Resumes a panic, unless the thread is already unwinding: a second panic would abort the process.
+/// Resumes a panic, unless the thread is already unwinding. A second panic would abort the process.
 pub(crate) fn pass_on(panic: Option<Panic>) {
     if let Some(panic) = panic
         && !thread::panicking()

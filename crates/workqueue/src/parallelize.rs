@@ -1,4 +1,4 @@
-//! Runs a fixed number of work pieces on a few threads.
+//! Runs a fixed number of pieces of work on a few threads.
 
 use std::any::Any;
 use std::fmt;
@@ -20,7 +20,7 @@ use std::thread;
 ///
 /// # Panics
 ///
-/// If `is_cancelled` panics.
+/// Panics if `is_cancelled` panics.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub fn parallelize_until(
     let run = || {
         let mut outcome = Unfinished::default();
         loop {
-            // This cannot wrap: each worker adds at most one past the end.
+            // The counter cannot wrap, because each worker exceeds the last chunk at most once.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= chunks {
                 return outcome;
@@ -71,7 +71,7 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers, and the only one if no thread can be started.
+        // The caller's thread is one of the workers. It is the only worker if no thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
         // Only `is_cancelled` can panic outside of a piece. Propagate that panic to the caller.
@@ -92,7 +92,7 @@ pub fn parallelize_until(
 pub struct Unfinished {
     /// The pieces that panicked, in order.
     pub panics: Vec<PiecePanic>,
-    /// The pieces that did not start because of the cancellation, in order. Adjacent ranges are merged.
+    /// The pieces that were not started because of the cancellation, in order. Adjacent ranges are merged.
     pub skipped: Vec<Range<usize>>,
 }
 

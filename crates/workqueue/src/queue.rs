@@ -16,46 +16,46 @@ use crate::sync::Arc;
 
 /// A deduplicating work queue that dispatches each key to one worker at a time.
 ///
-/// Any number of adds before a key is dequeued leads to one run. This is client-go's `RateLimitingInterface`. With a suitable
-/// [`QueueConfig`] it behaves like controller-runtime's `PriorityQueue`.
+/// If a key is added several times before it is dequeued, a worker gets it once. This is client-go's `RateLimitingInterface`. With a
+/// suitable [`QueueConfig`] it behaves like controller-runtime's `PriorityQueue`.
 ///
 /// Clones are cheap and share the queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor
-/// ([`get`](WorkQueue::get)) can use a queue at the same time. There is no background task: a thread that waits for a key also waits
-/// for delays, and while only tasks wait, the queue sets a timer.
+/// ([`get`](WorkQueue::get)) can use a queue at the same time. There is no background task. A thread that waits for a key also waits for
+/// delays. If only tasks wait, the queue sets a timer.
 ///
 /// # Latency
 ///
 /// A key waits at most 1 ms while a worker is idle and polled. A worker is idle while it waits in a `get`. It is polled if its executor
 /// runs it after a wake-up.
 ///
-/// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes
-/// the next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken
-/// worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so
-/// the timer's precision adds to it: up to 1 ms for tokio's, and more while no runtime thread is free to run its timer.
+/// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes the
+/// next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken worker has
+/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so the precision
+/// of the timer adds to it. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
 ///
 /// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When this runtime's last
 /// waiting task leaves, the queue sets the timer of another runtime.
 ///
-/// The number of keys is bounded by the number of distinct keys that are added. Adding a key again uses no memory.
+/// The memory depends on the number of distinct keys. Adding a key again uses no memory.
 ///
 /// # Under the lock
 ///
-/// One lock protects the queue. The work of each critical section is bounded, regardless of how many keys the queue has or become due
-/// at once. This user code runs under the lock and must not use the queue: `Eq` and `Clone` of keys, the [`Order`](crate::Order), the
-/// limiter, the clock's `now`, and the counters and histograms of the metrics. Outside the lock, the queue hashes and drops keys, clones
-/// and calls wakers, creates sleeps and registers gauges.
+/// One lock protects the queue. The work of each critical section is bounded, regardless of how many keys the queue has or become due at
+/// once. The following user code runs under the lock, and must not use the queue: `Eq` and `Clone` of keys, the [`Order`](crate::Order),
+/// the limiter, the clock's `now`, and the counters and histograms of the metrics. Outside the lock, the queue hashes and drops keys,
+/// clones and calls wakers, creates sleeps and registers gauges.
 ///
 /// # Panics
 ///
 /// Each method, and the drop of a guard, propagates a panic of user code that runs under the lock and of a waker that it calls. The
 /// queue stays usable:
 ///
-/// - A call that dequeued a key returns it. The panic hook reports the panic, and the call does not propagate it.
+/// - A call that dequeued a key returns the key. The panic hook reports the panic, and the call does not propagate the panic.
 /// - A key whose `Clone` panicked is done.
 /// - A key whose push panicked in the order is not queued.
 /// - A metrics provider that panicked is not called again.
 /// - If the clock panics, the operation uses the latest known time.
-/// - A drop propagates no panic while its thread is already unwinding.
+/// - If the thread is already unwinding, a drop does not propagate a panic.
 /// - A panic does not prevent other workers from being woken.
 /// - If a waker panics when a delay ends, only the panic hook reports it.
 ///
@@ -65,9 +65,9 @@ use crate::sync::Arc;
 ///
 /// - The latency is not bounded while all threads of the tokio runtime that sets the timer are busy, even if another runtime is idle.
 ///   Queues that several runtimes share can use [`StdClock`] instead.
-/// - The memory of a burst of keys is returned when the queue has no keys. One delayed key keeps it.
-/// - A thread that finds the lock contended spins for a few microseconds before it sleeps.
-/// - A delayed add with a higher priority also raises the key if it is queued now.
+/// - The queue returns the memory of a burst of keys when it has no more keys. A single delayed key prevents that.
+/// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
+/// - A delayed add with a higher priority also raises the current priority of a queued key.
 /// - [`replace_after`](Self::replace_after) with a zero delay queues the key, whatever the [`DelayPolicy`](crate::DelayPolicy).
 ///   [`add_after`](Self::add_after) with a zero delay follows the policy, like [`add`](Self::add).
 ///
@@ -111,7 +111,7 @@ pub struct WorkQueue<K, C = StdClock> {
 pub struct AddOptions {
     /// The delay. If the add is also rate-limited, the shorter of the two delays applies.
     pub after: Option<Duration>,
-    /// Whether to count a failure and to wait for the limiter's delay.
+    /// Whether the add counts as a failure and waits for the limiter's delay.
     pub rate_limited: bool,
     /// The priority. A larger value comes first if the [`Order`](crate::Order) uses priorities.
     pub priority: i32,
@@ -125,9 +125,9 @@ impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
 }
 
 impl<K, C: Clock> WorkQueue<K, C> {
-    /// Returns the number of queued keys. It excludes keys that are in flight (even if they were added again) and delayed keys.
+    /// Returns the number of queued keys. It excludes delayed keys and all keys in flight, even those that were added again.
     ///
-    /// Like [`counts`](Self::counts), this first queues all keys whose delay has ended.
+    /// Like [`counts`](Self::counts), this method first queues all keys whose delay has ended.
     pub fn len(&self) -> usize {
         self.counts().queued
     }
@@ -137,7 +137,8 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. This first queues all keys whose delay has ended, a few at a time.
+    /// Returns the number of keys in each state. The method first queues all keys whose delay has ended, a few at a
+    /// time.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -161,13 +162,13 @@ impl<K, C: Clock> WorkQueue<K, C> {
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Marks `key` as dirty and queues it: client-go's `Add`. [`add_with`](Self::add_with) returns the effect.
     ///
-    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped, once for any
-    /// number of adds. Once the queue is shutting down, an add only increments the count in the
+    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped. It is queued only
+    /// once, for any number of adds. When the queue is shutting down, an add only increments the count in the
     /// [report](crate::ShutdownReport::refused).
     ///
-    /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns.
-    /// The next thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls are the
-    /// same; only a panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
+    /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
+    /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls stay the same, with one
+    /// exception: a panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
@@ -214,14 +215,13 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
 
     /// Counts a failure of `key` and adds it after the limiter's delay, as a [retry](DelayKind::Retry).
     ///
-    /// By default, a retry whose deadline is not earlier than that of a pending retry is dropped and counts no failure. See
+    /// By default, the call has no effect and counts no failure if a retry with an earlier or equal deadline is pending. See
     /// [`RetryAccounting`](crate::RetryAccounting).
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
 
-    /// Sets the delay of `key` to `after` from now, whether or not a delay is pending. A zero delay cancels a pending delay and queues the
-    /// key.
+    /// Sets the delay of `key` to `after` from now. A pending delay is replaced. A zero delay cancels a pending delay and queues the key.
     pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
         let hash = self.shared.hash(&key);
         let key = &mut Some(key);
@@ -248,7 +248,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     }
 
     /// Removes `key` from the queue. If the key is in flight, it is not queued again when its guard is dropped. A pending delay is
-    /// unchanged. Returns whether there was an add to undo.
+    /// unchanged. Returns whether the key was queued, or was added again while in flight.
     pub fn remove(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -262,7 +262,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.section().engine.forget(hash, key);
     }
 
-    /// Returns the number of failures of `key` since the last `forget`. The count saturates at 65,535.
+    /// Returns the number of failures of `key` since the last `forget`. The maximum is 65,535.
     pub fn num_requeues(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         let section = self.shared.section();
@@ -275,13 +275,14 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     ///
     /// # Errors
     ///
-    /// [`TryGetError::Empty`] if no key is available now, [`TryGetError::ShutDown`] if the queue is shut down.
+    /// [`TryGetError::Empty`] if no key is available now. [`TryGetError::ShutDown`] if the queue is shutting down and
+    /// has no more keys to dequeue.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
         self.shared.try_get()
     }
 
-    /// Dequeues the next key and blocks the thread until one is available. Returns `None` once the queue is shutting down and has no
-    /// more keys to dequeue.
+    /// Dequeues the next key and blocks the thread until one is available. Returns `None` when the queue is shutting down and has no more
+    /// keys to dequeue.
     ///
     /// Waiting workers are woken in order of arrival. A worker that finds an available key dequeues it immediately. If many keys become
     /// due at once, each get queues a few of them before it dequeues one, so the order receives them in small batches.
@@ -290,12 +291,12 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     }
 
     /// Dequeues the next key and waits until one is available. The async version of [`blocking_get`](Self::blocking_get). Resolves to
-    /// `None` once the queue is shutting down and has no more keys to dequeue.
+    /// `None` when the queue is shutting down and has no more keys to dequeue.
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future had received a wake-up,
-    /// another waiter is woken. A future that is woken, and then neither polled nor dropped, delays a key by up to one
+    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future was already woken, another
+    /// waiter is woken instead. If a future is woken but neither polled nor dropped, it delays a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
@@ -315,10 +316,10 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         self.shared.snapshot()
     }
 
-    /// Begins a shutdown, or makes a shutdown in progress stricter; never more lenient. The returned [`Drain`] waits for the end of the
-    /// shutdown. Drop it if you do not want to wait.
+    /// Begins a shutdown. If a shutdown is in progress, the stricter of the two modes applies. The returned [`Drain`] waits for the end of
+    /// the shutdown. Drop it if you do not want to wait.
     ///
-    /// From now on, the queue rejects adds, and pending delays never end. Keys that are already due are queued first, a few at a time.
+    /// After this call, the queue rejects adds, and pending delays never end. Keys that are already due are queued first, a few at a time.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

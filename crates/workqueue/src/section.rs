@@ -21,22 +21,22 @@ pub(crate) struct State<K> {
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The latest time that was read from the clock: the fallback if the clock panics.
+    /// The latest time that was read from the clock. It is used if the clock panics.
     latest: u64,
 }
 
-/// A critical section. Its drop, also during a panic, releases the lock, wakes waiters and then drops values outside the lock.
+/// A critical section. Dropping it, also during a panic, releases the lock, wakes waiters, and then drops values outside the lock.
 pub(crate) struct Section<'a, K> {
     /// `None` after the lock was released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether this is the poll of a waiting task. Only then a panic of the timer propagates to the caller.
+    /// Whether a waiting task is being polled. Only then does a panic of the timer propagate to the caller.
     pub(crate) is_poll: bool,
 }
 
-/// Actions of a section that need the lock to be free. Each returns a panic of user code and never unwinds.
+/// Actions of a section for which the lock must be free. Each action catches a panic of user code and returns it.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
@@ -60,7 +60,7 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. Opens or closes the inbox if `open` is given.
+    /// Applies the operations in the inbox. If `open` is given, also opens or closes the inbox.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -75,7 +75,7 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns whether no waiter has to be woken and no alarm is set.
+    /// Returns whether no waiter may have to be woken and no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
         // The inbox is open while no worker waits. After shutdown it stays closed.
@@ -83,7 +83,7 @@ impl<K> State<K> {
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
 
-    /// Determines the waiters to wake and the next time of the alarm.
+    /// Determines which waiters to wake, and when the alarm must ring next.
     #[cold]
     fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
@@ -106,7 +106,7 @@ impl<K> State<K> {
     }
 }
 
-/// The rare actions outside the lock. Runs all of them and returns the first panic.
+/// Runs the rare actions that need the lock to be free. Runs all of them, and returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -114,18 +114,19 @@ fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside,
 }
 
 impl Settled {
-    /// Must be called without the lock.
+    /// Wakes waiters and sets the alarm. The caller must not hold the lock.
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // If the alarm cannot be set, all waiting tasks are woken and poll with their own timers. A panic of such a timer propagates there.
+        // If the alarm cannot be set, all waiting tasks are woken and poll with their own timers. So a panic of a timer propagates from the
+        // polls of its own tasks.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
 }
 
 impl<'a, K> Section<'a, K> {
-    /// Applies the inbox first.
+    /// Creates a section. It applies the inbox first.
     #[inline]
     pub(crate) fn new(
         mut state: MutexGuard<'a, State<K>>,
@@ -148,7 +149,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the section and returns a panic of user code. The drop propagates it instead.
+    /// Ends the section, and returns a panic of user code. Dropping the section would propagate the panic instead.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -178,7 +179,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the time until which a thread has to park, and a timer to drop outside the lock.
+    /// Registers a waiter that found no key. Returns its ID, the time until which a thread may park, and a timer that must be dropped
+    /// outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {
@@ -219,7 +221,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // Otherwise `end` has closed it.
+        // If the state is gone, `end` has already closed the section.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -29,34 +29,37 @@ use crate::wakers::WaiterId;
 
 /// The shared state of all handles and guards of a queue.
 pub(crate) struct Shared<K, C> {
-    /// Locked for one operation of the engine at a time, never while waking, waiting, or dropping a user's key.
+    /// The state of the queue. It is locked for one operation at a time, and never while the queue wakes waiters,
+    /// waits, or drops a user's key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether operations in the inbox need a timestamp.
+    /// Whether operations in the inbox must record their time.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// Creates the sleeps of the alarm, once a task has waited.
+    /// Creates the sleeps of the alarm. It is set once a task has waited.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     /// The waker of the alarm.
     ring: Waker,
 }
 
-/// How many spins a thread makes on a contended lock between two attempts, and how many attempts it makes before it blocks.
+/// How often a thread spins between two attempts to take a contended lock.
 const PAUSES: usize = 256;
+
+/// The number of attempts to take a contended lock before the thread blocks.
 const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 
-/// How many keys one critical section adds.
+/// The number of keys that one critical section adds.
 const ADDED_AT_ONCE: usize = 64;
 
 /// The result of a poll of a waiting `get`.
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available. With a deadline, the caller has to poll again then.
+    /// No key is available. If there is a time, the caller must poll again at that time.
     Wait(Option<Instant>),
 }
 
@@ -100,8 +103,8 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Spins for some microseconds before it blocks. Meanwhile other threads run a few operations with the data in their processor's cache.
-    /// This halves the time of eight workers on two processors.
+    /// Takes a contended lock. Spins for some microseconds before it blocks. In this time, other threads run a few operations with the data
+    /// in their processor's cache. With eight workers on two processors, this halves the total time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -123,7 +126,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Returns a section in which every timer that was due at the call has fired. Releases the lock between batches.
+    /// Fires every timer that is due at the time of the call, and returns a section after that. Releases the lock
+    /// between batches.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -136,7 +140,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns whether no key is queued. Stops firing timers once it finds a queued key.
+    /// Returns whether no key is queued. Fires timers only until it finds a queued key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -164,14 +168,15 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Queues keys that are already due before the shutdown begins.
+    /// Begins a shutdown. Before that, queues the keys that are already due.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
         section.engine.shut_down(mode);
     }
 
-    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is listed, pushes to the inbox instead of waiting.
+    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is listed, pushes the operation to the inbox
+    /// instead of waiting for the lock.
     #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
         match self.state.try_lock() {
@@ -187,7 +192,7 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The section reads the clock again and propagates the panic at its end.
+            // Use a section instead. It reads the clock again, and propagates the panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
@@ -234,7 +239,8 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Adds a key. If the lock is contended and no waiter is listed, pushes to the inbox instead of waiting.
+    /// Adds a key. If the lock is contended and no waiter is listed, pushes the operation to the inbox instead of
+    /// waiting for the lock.
     #[inline]
     pub(crate) fn add(&self, key: K) {
         let hash = self.hash(&key);
@@ -250,7 +256,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
 }
 
 impl<K: Clone, C: Clock> Shared<K, C> {
-    /// Returns the states of all keys, in no particular order. Copies a few at a time.
+    /// Returns the states of all keys, in no particular order. The method copies a few states at a time.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let mut states = Vec::new();
         let mut from = Some(0);
@@ -266,7 +272,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let mut handout = section.hand_out();
         let (state, now) = section.parts();
         if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // One section fires only some of the due timers, and none of them queued a key.
+            // One section fires only some of the due timers. None of them queued a key, so fire all due timers.
             drop(section);
             section = self.caught_up();
             handout = section.hand_out();
@@ -284,10 +290,10 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         item
     }
 
-    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. The key of `finished` is marked as done first.
+    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is given, its key is marked as done first.
     ///
-    /// `waits` runs outside the lock if it is the code of an executor. Therefore, a first poll of a task that finds no key takes the lock
-    /// twice: once to look for a key and once to register the waiter.
+    /// `waits` creates the waiter. For a task, it runs code of the executor, so it must run outside the lock. So if the first poll of a
+    /// task finds no key, it takes the lock twice: once to look for a key, and once to register the waiter.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -295,7 +301,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A later poll creates its waker in advance, so that one section suffices.
+        // A later poll of a task creates its waiter in advance, so that one section is enough.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -337,8 +343,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued. Otherwise no worker would process the key. The panic hook has already
-    /// reported the panic.
+    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated, no worker would process that key. The
+    /// panic hook has already reported the panic.
     #[inline]
     pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

@@ -1,4 +1,4 @@
-//! Shutdown modes, and waiting for the end of a shutdown.
+//! Shutdown modes, and waits for the end of a shutdown.
 
 use std::fmt;
 use std::future::Future;
@@ -33,25 +33,25 @@ use crate::wakers::WaiterId;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
-    /// Workers still get all queued keys, and a key that was added again while in flight is queued once more. The shutdown ends when no
-    /// key is queued or in flight. client-go's `ShutDown` and `ShutDownWithDrain`.
+    /// Workers still receive all queued keys. A key that was added again while in flight is queued once more. The shutdown ends when no key
+    /// is queued or in flight: client-go's `ShutDown` and `ShutDownWithDrain`.
     FinishBacklog,
-    /// Workers get no more keys. The shutdown ends when no key is in flight.
+    /// Workers receive no more keys. The shutdown ends when no key is in flight.
     FinishInFlight,
     /// The shutdown ends immediately. Existing guards stay valid, but the shutdown does not wait for them.
     Abandon,
 }
 
-/// The state of a queue when its shutdown ended or when the wait for it timed out.
+/// The state of a queue when its shutdown ended, or when the wait timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
     /// The shutdown mode at that time.
     pub mode: ShutdownMode,
-    /// Whether the shutdown ended. False only if the wait timed out first.
+    /// Whether the shutdown ended. It is `false` only if the wait timed out first.
     pub complete: bool,
-    /// Keys that were added and not dequeued since, in no particular order. A key that was added again while in flight is listed here
-    /// and in `in_flight`.
+    /// Keys that were added and not dequeued since, in no particular order. If a key was added again while in flight, both this list and
+    /// `in_flight` contain it.
     pub queued: Vec<K>,
     /// Keys with a pending delay.
     pub delayed: Vec<K>,
@@ -61,10 +61,11 @@ pub struct ShutdownReport<K> {
     pub refused: u64,
 }
 
-/// Waits for the end of a shutdown, by [`wait`](Drain::wait) in a thread or as a future. Any number of drains can wait for one queue.
+/// Waits for the end of a shutdown. Threads call [`wait`](Drain::wait), and tasks await the drain as a future. Any number of drains can
+/// wait for one queue.
 ///
-/// The queue's current mode determines when the wait ends, so a later, stricter [`shut_down`] ends a wait that is stuck. A backlog
-/// drains only while workers keep calling `get`.
+/// The queue's current mode determines when the wait ends, so a later, stricter [`shut_down`] can end a wait that would take too long. A
+/// backlog drains only while workers keep calling `get`.
 ///
 /// # Examples
 ///
@@ -121,7 +122,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
-        // An executor's code, which runs without the lock.
+        // Clone the waker without the lock, because this runs code of the executor.
         let waker = waker.clone();
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();

@@ -1,4 +1,5 @@
-//! Locks and threads: of std, of shuttle with `--cfg pintle_shuttle`, or of loom with `--cfg pintle_loom`.
+//! The locks and threads of the queue. They are those of std, or shuttle's with `--cfg pintle_shuttle`, or loom's with
+//! `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod model;
@@ -16,8 +17,8 @@ use std::sync::TryLockError;
 
 pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
-/// A mutex that ignores poisoning. Only user code panics while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an order, a
-/// metrics provider or a clock. The state is consistent whenever user code is called.
+/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an order, a
+/// metrics provider or a clock. Whenever user code is called, the state is consistent.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

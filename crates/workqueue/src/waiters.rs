@@ -1,4 +1,4 @@
-//! The registered waiters, and which of them to wake.
+//! The registered waiters, and the choice of the waiters to wake.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -13,15 +13,16 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///
 /// # Why no wake-up is lost
 ///
-/// A waiter is *listed* from a poll that finds no key until it is notified. Then it is *notified* until its next poll or its drop.
-/// [`settle`](Waiters::settle) runs at the end of each critical section in which a waiter is listed. It restores three invariants:
+/// When a poll finds no key, its waiter is *listed*. It stays listed until the queue notifies it. Then it is *notified* until its next poll
+/// or its drop. [`settle`](Waiters::settle) runs at the end of each critical section in which a waiter is listed. It restores three
+/// invariants:
 ///
-/// 1. The number of notified waiters equals the number of available keys, but is at most the number of processors, unless no more waiter
-///    is listed.
-/// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available then, all listed waiters
-///    are notified, because a single one could also be held up.
-/// 3. If a waiter is listed and no key is available, the queue is accessed again at the next deadline: by a listed thread, the
-///    *timekeeper*, which parks until then, or by the [`Alarm`] if only tasks are listed.
+/// 1. The number of notified waiters equals the number of available keys, up to the number of processors. It may be lower only if no more
+///    waiter is listed.
+/// 2. If a notified task is not polled within [`PATIENCE`], it no longer counts as notified. If a key is available at that time, all listed
+///    waiters are notified, because a single one may be delayed as well.
+/// 3. If a waiter is listed and no key is available, the queue is accessed again at the next deadline. A listed thread, the *timekeeper*,
+///    parks until then. If only tasks are listed, the [`Alarm`] accesses the queue.
 ///
 /// When a notified waiter dequeues a key, its section notifies the next waiter (1). When a notified waiter is dropped, another waiter is
 /// notified (1). When the timekeeper leaves, another thread or the alarm replaces it (3). The alarm also rings at the end of the time in
@@ -33,7 +34,7 @@ pub(crate) struct Waiters {
     /// The waiters that were notified less than [`PATIENCE`] ago, at most one per processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm failed. Then each listed task must be polled again to provide its executor's timer.
+    /// Whether the alarm failed. If so, each listed task must be polled again to provide the timer of its executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
@@ -47,7 +48,7 @@ struct Notified {
 /// How to wake a waiter.
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// The source creates sleeps that work where the task was polled.
+    /// The source creates sleeps that work on the executor of the task.
     Task {
         waker: Waker,
         source: Source,
@@ -88,7 +89,8 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task that found no key. A task with an ID keeps its position. Returns a source to drop outside the lock.
+    /// Lists a task that found no key. A task that has an ID keeps its position. Returns a source that must be dropped
+    /// outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -99,8 +101,8 @@ impl Waiters {
         (self.wakers.join(id, Some(executor), waker).0, self.alarm.join(executor, source))
     }
 
-    /// Lists a thread that found no key. A thread with an ID keeps its position. If the result is true, the thread is the timekeeper and
-    /// must park until `next` at most.
+    /// Lists a thread that found no key. A thread that has an ID keeps its position. If the result is `true`, the thread is the timekeeper
+    /// and must not park longer than until `next`.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
@@ -118,10 +120,10 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants, except for the alarm. Returns the time at which the alarm has to ring.
+    /// Restores the invariants, but does not set the alarm. Returns the time at which the alarm must ring.
     ///
-    /// An alarm that is set for a notified task stays set after the task was polled. Another task will soon be notified, and setting the
-    /// alarm for each key costs more than letting it ring once a millisecond.
+    /// If the alarm is set for a notified task, it stays set after the task was polled. Another task will soon be notified. Setting the
+    /// alarm for each key would cost more than a ring every millisecond.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -153,13 +155,13 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that the queue is accessed at `next`. Returns `next` if the alarm has to do it.
+    /// Ensures that the queue is accessed at `next`. Returns `next` if the alarm must do that.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
         };
         let is_kept = self.timekeeper.is_some_and(|(_, deadline)| deadline <= next);
-        // A notified thread that finds no key parks until the next deadline.
+        // If a notified thread finds no key, it parks until the next deadline.
         let is_coming = self.notified.iter().any(|notified| !notified.is_task());
         if !is_kept && !is_coming {
             self.notify(thread, now, wakes);
@@ -195,7 +197,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes a waiter, which was listed until now, from the tasks of its executor, or from the threads and as the timekeeper.
+    /// Removes a waiter that is no longer listed from the tasks of its executor. A thread is removed from the threads, and as the
+    /// timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -208,7 +211,7 @@ impl Waiters {
     }
 }
 
-/// The limit of notified waiters. More could not run at the same time.
+/// Returns the maximum number of notified waiters. More waiters could not run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     match cfg!(any(pintle_loom, pintle_shuttle)) {

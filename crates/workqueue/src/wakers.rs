@@ -12,15 +12,15 @@ pub(crate) struct Wakers {
     next_place: u64,
 }
 
-/// Waiters are ordered by their place.
+/// The ID of a waiter. Waiters are ordered by their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,
-    /// The executor of a task that waits for a key.
+    /// The executor of the waiting task. `None` for a thread.
     pub(crate) executor: Option<u64>,
 }
 
-/// Wakers to call outside the lock. The first one needs no allocation.
+/// Wakers that must be called outside the lock. The first one needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,
@@ -32,7 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter. A waiter with an ID keeps its position. Also returns its previous waker, to be dropped outside the lock.
+    /// Registers a waiter. A waiter that has an ID keeps its position. Also returns the previous waker of the waiter, which must be dropped
+    /// outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,
@@ -74,7 +75,7 @@ impl Wakes {
         }
     }
 
-    /// Calls all wakers, even if one panics. Returns the first panic. Must be called outside the lock.
+    /// Calls all wakers, even if one of them panics. Returns the first panic. The caller must not hold the lock.
     pub(crate) fn wake(self) -> Option<Panic> {
         call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
     }

@@ -1,11 +1,11 @@
-//! The inbox and the wake-ups in every interleaving with a few preemptions, in Rust's memory model:
+//! Tests the inbox and the wake-ups. loom tries every interleaving with a few preemptions, in Rust's memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. The time is constant here, or advances once, in
-//! [`Bell`]. The tests in `shuttle` cover everything else that depends on time.
+//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is constant or advances once,
+//! in [`Bell`]. The tests in `shuttle` cover all other cases that depend on time.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -23,7 +23,7 @@ use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 type Queue = WorkQueue<usize, Still>;
 
-/// A clock whose time is constant. A parked thread waits until it is woken.
+/// A clock whose time does not advance. A parked thread waits until it is woken.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -42,7 +42,8 @@ impl Timer for Still {
     }
 }
 
-/// Explores all runs with at most `preemptions` preemptions. `LOOM_MAX_PREEMPTIONS` overrides the number.
+/// Runs the test in all interleavings with at most `preemptions` preemptions. `LOOM_MAX_PREEMPTIONS` overrides the
+/// number.
 fn explore(preemptions: usize, test: impl Fn(&Queue) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -92,7 +93,7 @@ fn two_keys_wake_two_waiters() {
     });
 }
 
-/// The add notifies the first waiter while that waiter is dropped.
+/// The add notifies the first waiter while this waiter is being dropped.
 #[test]
 fn dropped_get_passes_its_wakeup_on() {
     explore(3, |queue| {
@@ -106,7 +107,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// The first add notified this waiter, which is dropped during the second add. Both keys are dequeued.
+/// The first add notifies this waiter, which is dropped during the second add. Both keys must be dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
@@ -195,7 +196,7 @@ fn shutdown_processes_or_rejects_each_add() {
     });
 }
 
-/// A clock that advances by a minute, once, and then wakes its sleepers.
+/// A clock that advances by one minute, once, and then wakes its sleepers.
 #[derive(Clone)]
 struct Bell {
     epoch: Instant,
@@ -262,7 +263,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// One waiting task is woken but never polled, and one is polled. `act` provides a key for one of them. Then the bell rings.
+/// Two tasks wait. One is woken but never polled, and one is polled. `act` provides a key for one of them. Then the bell rings.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -291,7 +292,7 @@ fn key_is_dequeued_when_first_task_is_never_polled() {
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // The first ring is the end of the delay. The steady task is second in line and must be woken by this ring.
+    // The first ring is at the end of the delay. The polled task is second in line, and this ring must wake it.
     unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);

@@ -1,4 +1,5 @@
-//! The memory use of a queue, and that it is returned. A single test, because the allocator counts for the whole process.
+//! Tests how much memory a queue uses, and that it returns the memory. There is a single test, because the allocator
+//! counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -27,11 +28,11 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // The limit of bytes per queued key, and the number of allocations per cycle.
+    // Each order has a limit of bytes per queued key, and a number of allocations per cycle.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // A tenant that gets queued keys gets a lane with its own chunk.
+        // A tenant that gets queued keys gets a lane, which has its own chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {
@@ -39,7 +40,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock.clone()) });
         let region = Region::new(ALLOCATOR);
 
-        // Bursts of adds, of delays and of retries.
+        // Test bursts of adds, of delays and of retries.
         for key in 0..KEYS {
             queue.add(key);
         }
@@ -60,7 +61,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // An empty queue in use, after its first allocations.
+        // Test an empty queue in use, after its first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -71,7 +72,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Adds that are removed: alone, next to a key that stays, and with several removed keys at a time.
+        // Test adds that are removed: alone, next to a key that stays, and several at a time.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

@@ -1,4 +1,5 @@
-//! The area `apiserver`: the embedded server and a real kube-apiserver with etcd, both under the same client programs.
+//! The area `apiserver`: the embedded server, compared with a real kube-apiserver and etcd. Both have the same client
+//! programs.
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::{Figure, OpsPerSecond};

@@ -1,4 +1,4 @@
-//! Builds the programs of all sides, and reports peers that cannot be built.
+//! Builds the programs of all sides. Reports the peers that cannot be built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// The reason for each empty column, by peer.
+    /// For each peer without a program, the reason. Its column in the table is empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
 impl Built {
-    /// Returns the program's path, or `None` for a missing peer.
+    /// Returns the path of a program, or `None` if its peer cannot be built.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
@@ -39,7 +39,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Built separately: the code that they share with tests enables features that other programs must not have.
+    // Build the examples separately. They share code with tests, and this code enables features that other programs
+    // must not have.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -70,7 +71,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns cargo's arguments. They name only this area's programs, because linking each takes a minute.
+/// Returns cargo's arguments for the programs of this area only, because linking each program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
@@ -86,7 +87,7 @@ fn binaries(workloads: &[&Workload]) -> Vec<String> {
     names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
-/// Returns the examples' packages and names.
+/// Returns the package and the name of each example.
 fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
     let examples = programs(workloads).filter_map(|program| match program {
         Program::Example(package, name) => Some((package, name)),
@@ -103,7 +104,7 @@ fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
     workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
-/// The release profile of a user who wants speed. Go has no such choice.
+/// The settings of a release build for speed. Go has no such settings.
 const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
 
 fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {
@@ -121,7 +122,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // With `readonly` the build fails unless go.sum has the peers' versions.
+    // With `readonly`, the build fails if go.sum does not have the versions of the peers.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

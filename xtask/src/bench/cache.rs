@@ -132,7 +132,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers have no such variants, so they do not run again.
+        // The peers have no such variants, so they do not run in this workload.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -310,7 +310,7 @@ pub(crate) const AREA: Area = Area {
 
 /// An informer with the default configuration.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-/// Objects are decoded only if a handler reads them. The bench's handler does not.
+/// Objects are decoded only when a handler reads them. The handler of this workload does not read them.
 const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Figure("s until synced");
 const TIMES: Measure = Figure("times the CPU of one");
@@ -321,7 +321,7 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The share of events that the slowest handler received. 1 means that no event was merged.
+/// The share of events that the slowest handler received. The value 1 means that no events were merged.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

@@ -1,4 +1,4 @@
-//! The commit and the machine of a measurement.
+//! The conditions of a measurement: the commit and the machine.
 
 use std::fmt;
 use std::thread;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::Context;
 use xshell::{Shell, cmd};
 
-/// The state of the tree.
+/// The commit of the measured tree.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the tree has uncommitted changes, except files that this job writes.
+    /// Whether the tree has uncommitted changes. Changes of the files that this job writes do not count.
     pub(crate) changed: bool,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The share of all CPUs in use before the start. `None` if the system does not report it.
+    /// The share of all CPUs in use before the measurement. `None` if the system does not report this share.
     busy: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Conditions {
         Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
-    /// Returns whether other programs use too much of the machine for published figures.
+    /// Returns whether other programs use so much of the machine that the figures must not be published.
     pub(crate) fn others_are_at_work(&self) -> bool {
         self.busy.is_some_and(|busy| busy > 0.1)
     }
@@ -70,7 +70,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}; {}", tools.join("; "))
 }
 
-/// Measures CPU use for two seconds.
+/// Measures the share of all CPUs in use for two seconds.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -79,10 +79,10 @@ fn busy() -> Option<f64> {
     Some((used_now - used) / (all_now - all))
 }
 
-/// Reads the first line of `/proc/stat`: the CPU time in use, and the total.
+/// Reads the first line of `/proc/stat`. Returns the CPU time in use and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // Guest times are already part of the first two.
+    // The first two values already contain the guest times.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();

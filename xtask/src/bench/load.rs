@@ -1,4 +1,4 @@
-//! The server that a workload's programs use.
+//! The servers that the programs of a workload use.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,24 +15,24 @@ pub(crate) struct LoadServer {
 }
 
 impl LoadServer {
-    /// Starts a load server with a number of pods on a free port. Its address is a URL.
+    /// Starts a load server with this number of pods on a free port. The address of the server is a URL.
     pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
         Self::start(built, "load_server", &["--pods", &pods.to_string()])
     }
 
-    /// Starts an embedded API server. Its address is a kubeconfig file.
+    /// Starts an embedded API server. The address of the server is a kubeconfig file.
     pub(crate) fn cluster(built: &Built) -> anyhow::Result<Self> {
         Self::start(built, "api_server", &[])
     }
 
-    /// Starts the server of the area `rest`. Its address is a kubeconfig file.
+    /// Starts the server of the area `rest`. The address of the server is a kubeconfig file.
     pub(crate) fn rest(built: &Built) -> anyhow::Result<Self> {
         Self::start(built, "rest_server", &[])
     }
 
     fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
-        // The server ends when its input closes, even if this process is killed.
+        // The server ends when its standard input is closed, even if this process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
@@ -54,7 +54,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // Closing the input ends the server. It may have ended already.
+        // The server ends when its standard input is closed. It may have ended before.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

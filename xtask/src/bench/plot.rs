@@ -1,4 +1,4 @@
-//! Draws the rows with a goal as an SVG: one group of bars per row, scaled to the group's worst value.
+//! Draws the rows that have a goal as an SVG file. Each row is a group of bars, scaled to the worst value of the group.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// The colours: ours first, then the peers by name. Legible on white and on black.
+/// The colours of the bars: first of our side, then of the peers by name. They are legible on white and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
@@ -58,7 +58,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
     )
 }
 
-/// Returns the measured values: ours, then the peers'.
+/// Returns the measured values: first of our side, then of the peers.
 fn bars(row: &Row) -> Vec<(String, f64)> {
     let peers = row.peers.iter().map(|(peer, value)| (peer.clone(), *value));
     let all = std::iter::once(("ours".to_owned(), row.ours)).chain(peers);

@@ -1,4 +1,4 @@
-//! A control group that limits a program's CPU.
+//! Limits the CPU time of a program by a control group.
 
 use std::fs;
 use std::io;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group. Dropping this value removes it. It limits only programs that are started in it.
+/// A control group. Dropping this value removes the group. It limits only programs that join it at their start.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// The period of the limit in microseconds, the kernel's default.
+/// The period of the limit in microseconds. It is the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
-    /// Creates a group with a limit in CPUs. Fails if this process may not create groups.
+    /// Creates a group with a limit in CPUs. Fails if this process has no permission to create groups.
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
         let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
@@ -49,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns the groups of this process in the hierarchies that control CPU time, innermost first.
+/// Returns the control groups of this process that can limit CPU time, innermost first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -80,7 +80,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // An earlier run was interrupted. A group with processes belongs to another run.
+        // If an earlier run was interrupted, its group still exists. If the group has processes, another run uses it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

@@ -1,4 +1,4 @@
-//! The rows of a result, and the tables made from them.
+//! The rows of a result, and their tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A line of the table and an object of the JSON file.
+/// A row of the table, and an object of the JSON file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
@@ -17,16 +17,17 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     /// The median of our side.
     pub(crate) ours: Option<f64>,
-    /// The median of each peer; null if the peer is missing.
+    /// The median of each peer. The value is null if the peer is missing.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// How many times better than the best peer ours is; null without a peer.
+    /// How many times better our side is than the best peer. The value is null without a peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the goal is met; null without a goal or without enough measurements.
+    /// Whether the goal is met. The value is null without a goal or without enough measurements.
     pub(crate) met: Option<bool>,
     /// The reason why nothing was measured.
     pub(crate) skipped: Option<String>,
-    /// The median numbers of keys that each side added and got. A queue that merges more adds hands out fewer keys.
+    /// The medians of the numbers of keys that each side added and received. A queue that merges more adds returns
+    /// fewer keys.
     pub(crate) counted: BTreeMap<String, Counted>,
     /// The measure.
     pub(crate) commit: String,
@@ -57,7 +58,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // Ours is zero: the ratio is infinite, which JSON cannot express.
+            // Our value is zero, so the ratio is infinite. JSON cannot express this.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -102,19 +103,19 @@ impl Measure {
     }
 }
 
-/// Returns the table for the terminal.
+/// Formats the table for the terminal.
 pub(crate) fn text_table(rows: &[Row]) -> String {
     let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
     let met = rows.iter().filter(|row| row.met == Some(true)).count();
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// Returns the table of added and received keys for the terminal, if they were counted.
+/// Formats the table of added and received keys for the terminal. Returns `None` if no keys were counted.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
-/// Returns the page of an area: the plot, the tables and the conditions.
+/// Formats the page of an area: the plot, the tables and the conditions.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
@@ -129,7 +130,8 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// The number of columns with words, which are left-aligned. Figures are right-aligned.
+/// Formats a table. The first `words` columns contain words and are left-aligned. The others contain figures and are
+/// right-aligned.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -164,7 +166,7 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns one line for each workload that counts keys.
+/// Returns one row for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
@@ -203,7 +205,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats three significant digits; empty if not measured.
+/// Formats a figure with three significant digits. The text is empty if the figure was not measured.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

@@ -1,4 +1,4 @@
-//! Runs the sides in turn and takes medians.
+//! Runs the programs of all sides in turn, and computes medians.
 
 use std::collections::BTreeMap;
 use std::io::{Write as _, stdout};
@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
-/// The cost of one run, as a program prints it.
+/// The cost of one run. The program of the run prints it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -48,7 +48,7 @@ impl Sample {
     }
 }
 
-/// Runs all sides of all workloads in turn and returns the rows.
+/// Runs the programs of all sides and workloads in turn, and returns the rows.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
@@ -93,7 +93,7 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The environment of the programs.
+/// The servers and limits for the programs of a workload.
 #[derive(Default)]
 struct Surroundings {
     quota: Option<Quota>,
@@ -127,7 +127,7 @@ impl Server {
 /// The costs of all runs of one workload.
 #[derive(Default)]
 struct Measured {
-    /// The samples of each of our variants.
+    /// The samples of each variant of our side.
     ours: Vec<Vec<Sample>>,
     peers: BTreeMap<&'static str, Vec<Sample>>,
     skipped: Option<String>,
@@ -193,7 +193,7 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // The shell joins the group before it executes the program, so the program never runs outside of it.
+    // The shell joins the group before it starts the program, so all of the program runs in the group.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {
         Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),
@@ -214,7 +214,7 @@ fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
     middle(samples.iter().map(|sample| sample.value(measure)))
 }
 
-/// Returns the median, or `None` if there are no values or one is missing.
+/// Returns the median. Returns `None` if there are no values or if a value is missing.
 fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
-//! Builds only the workspace's own packages with the locks of loom or shuttle.
+//! Builds the packages of the workspace with the locks of loom or shuttle.
 //!
-//! `RUSTFLAGS` would rebuild all dependencies too. Cargo runs a wrapper only for packages of the workspace. The wrapper is a link to this
-//! program, and its name contains the flag.
+//! `RUSTFLAGS` would rebuild all dependencies too, so a wrapper adds the flag instead. Cargo runs the wrapper only for packages of the
+//! workspace. The wrapper is a link to this program, and the name of the link contains the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Runs the command of a step without output, and with a time limit.
+//! Runs the command of a step. Hides its output, and limits its time.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use xshell::Shell;
 
-/// A command whose output goes to `target/ci/STEP.log`.
+/// A command. Its output is written to `target/ci/STEP.log`.
 pub(super) struct Quiet {
     command: Command,
     log: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Quiet {
 /// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The output of both streams, in order.
+    /// The output of both streams, in the order of writing.
     pub(super) output: String,
 }
 
@@ -69,7 +69,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs the command to its end. A failing exit code is not an error.
+    /// Runs the command until it ends. A failing exit code is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

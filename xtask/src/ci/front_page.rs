@@ -1,4 +1,5 @@
-//! Builds the README's program as a newcomer would: in its own project, with the dependencies that the README names.
+//! Builds the program in the README as a new user would: in its own project, with the dependencies that the README
+//! names.
 
 use std::fs;
 
@@ -7,10 +8,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The facade's path in the README's `Cargo.toml` lines.
+/// The path of the facade in the README's lines for `Cargo.toml`.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The manifest of a separate workspace. It repeats the workspace's profiles, so cargo reuses most built dependencies.
+/// The manifest of a separate workspace. It has the same profiles as this workspace, so that cargo reuses most
+/// dependencies.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -29,7 +31,7 @@ opt-level = 2
 
 "#;
 
-/// Checks that the program builds. A doctest runs it.
+/// Checks that the program builds. A doctest also runs the program.
 pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     let root = sh.current_dir();
     let page = fs::read_to_string(root.join("README.md"))?;
@@ -49,7 +51,7 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the first fenced block of a language.
+/// Returns the first code block of a language.
 fn first_block<'a>(page: &'a str, language: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("\n```{language}\n"))?;
     Some(rest.split_once("\n```\n")?.0)

@@ -1,4 +1,4 @@
-//! The steps, in the order they run.
+//! The steps of `cargo xtask ci`, in the order of their execution.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
 fn alone(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let mut failed = Vec::new();
-    // Only published crates can be added alone.
+    // Check only published crates, because a user cannot depend on the others.
     let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     for package in &published {
         let name = text(&package["name"]);
@@ -78,7 +78,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // A warning in this build only is usually an import that a feature needs.
+            // If only this build has a warning, an import is usually needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -95,19 +95,19 @@ fn tests(sh: &Shell) -> anyhow::Result<Done> {
     tested(nextest(sh, "tests")?.end()?)
 }
 
-/// Returns the nextest command. `.config/nextest.toml` has the time limits.
+/// Returns a nextest command. The time limits are in `.config/nextest.toml`.
 fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
                --final-status-level slow --show-progress none";
-    // A fixed seed, so that a failure is caused by a change. Set PINTLE_SEED to explore others.
+    // Use a fixed seed, so that a new failure is caused by a change of the code. PINTLE_SEED sets another seed.
     let seed = asked("PINTLE_SEED", "1");
     Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
 }
 
-/// How many worlds of each of ten kinds the step `election` simulates.
+/// The number of worlds that the step `election` simulates, for each of ten kinds.
 const WORLDS: &str = "2000";
 
-/// Runs programs that the step `tests` has built, with larger numbers.
+/// Runs tests of the step `tests` again with larger numbers.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
@@ -115,7 +115,7 @@ fn election(sh: &Shell) -> anyhow::Result<Done> {
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
 
-/// Returns a variable of the environment, or a default.
+/// Returns the value of an environment variable, or a default.
 fn asked(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -140,7 +140,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests that are named after the checker, built with its locks.
+/// Runs the tests with the name of the checker. They are built with the locks of the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -157,7 +157,7 @@ fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
     // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // No advisories: they need a database from the network and change without a commit.
+    // Do not check advisories: they need a database from the network, and they change without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -180,8 +180,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
             count += 1;
         }
     }
-    // The example is its own workspace, so that kube stays out of our lock file. It is checked but not run, because a full build
-    // takes minutes.
+    // The example is a separate workspace, so that kube is not in our lock file. Check it but do not run it, because a full build takes
+    // minutes.
     let check = Quiet::cargo(sh, "examples").args(&format!("check --quiet --locked --manifest-path {KUBE}"));
     check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
         format!("if its lock file is out of date, run: cargo update --workspace --manifest-path {KUBE}")
@@ -189,10 +189,11 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{count} examples")))
 }
 
-/// The example that runs kube's client against the embedded server.
+/// The example that runs the client of kube against the embedded server.
 const KUBE: &str = "crates/apiserver/examples/kube/Cargo.toml";
 
-/// Builds all programs with the flags of the tests, to reuse their artefacts, and returns their folder.
+/// Builds all programs, and returns their folder. The flags are those of the tests, so that cargo reuses the built
+/// files.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;
     Ok(crate::target_dir(sh)?.join("debug"))

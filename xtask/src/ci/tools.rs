@@ -1,4 +1,4 @@
-//! The tools that ci needs in addition to cargo, at pinned versions. A missing tool is installed.
+//! The tools that the checks need in addition to cargo, at fixed versions. A missing tool is installed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,15 +15,15 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// Serialises lookup and installation.
+    /// Held during the lookup and the installation, so that only one thread does them.
     one_at_a_time: Mutex<()>,
 }
 
 pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests with time limits");
 pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
-/// Installs the tools on another thread during the first steps. After a failure, the step that needs the tool tries again and reports
-/// the error.
+/// Installs the tools on another thread during the first steps. If an installation fails, the step that needs the tool repeats it and
+/// reports the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {
@@ -40,7 +40,8 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// Returns the program from PATH if it has the pinned version. Otherwise uses `target/tools` and installs it there if needed.
+    /// Returns the path of the program. Uses the program on PATH if it has the fixed version. Otherwise uses the program in `target/tools`,
+    /// and installs it if it is missing.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +55,7 @@ impl Tool {
         println!();
         println!("  installing {name} {version} ({about}) into {}: once, a minute or two", tools.display());
         let build = tools.join("build");
-        // Without optimisation and debug information the build takes half the time.
+        // Without optimization and debug information, the build takes half the time.
         let install = format!("install --locked --debug --no-default-features {name}@{version} --root");
         let install = Quiet::cargo(sh, name).args(&install).arg(&tools);
         let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);

@@ -1,4 +1,5 @@
-//! No circles among the modules of one folder, direct or indirect. All modules of a folder may use what the folder's own file defines.
+//! Modules of one folder must not use each other in a circle, directly or indirectly. All modules of a folder may use the items that the
+//! folder's own file defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -7,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::{SERVER, without_tests};
 use super::{Finding, Source};
 
-/// Modules that may use each other, and why.
+/// Modules that may use each other, and the reason.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
         &["apiserver::kinds::known", "apiserver::kinds::strategy"],
@@ -18,7 +19,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
 ];
 
-/// A module's path: the crate's name, then the names of its modules.
+/// The path of a module: the name of the crate, then the names of the modules.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -77,7 +78,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths of the own crate that a module's code names, with their lines.
+/// Returns the paths in a module's code that name the module's own crate, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));
@@ -91,9 +92,9 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// Returns the module that defines a path's item, following re-exports.
+/// Returns the module that defines an item. Follows re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
-    // Re-exports can form a loop, so follow only a few.
+    // Re-exports can form a loop, so follow at most eight.
     for _ in 0..8 {
         let own = (1..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or(1);
         match path.get(..=own).and_then(|item| known_as.get(item)).filter(|known| !path.starts_with(known)) {

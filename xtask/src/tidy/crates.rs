@@ -1,4 +1,5 @@
-//! Rules for each crate: a README, a crate page with one opening sentence, examples that run, the workspace's keys.
+//! Rules for each crate: it has a README, one opening sentence in its documentation, examples that run, and the keys of
+//! the workspace.
 
 use std::path::Path;
 
@@ -39,7 +40,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Test binaries of their own: they need another build of the crate, or measure their process.
+/// Tests that have their own programs, because they need another build of the crate or measure their process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -74,7 +75,8 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // The crate that re-exports a macro has its example: it needs that crate's traits.
+        // A macro has no example in its own crate. The crate that re-exports the macro has the example, because the
+        // example needs that crate's traits.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");
@@ -101,7 +103,7 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the public modules whose items the root exports as well.
+/// Returns the public modules whose items are also exported by the root.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();

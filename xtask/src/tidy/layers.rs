@@ -1,4 +1,5 @@
-//! The layers of the crates: a crate uses only crates of lower layers. docs/ARCHITECTURE.md has the picture.
+//! The layers of the crates. A crate uses only crates of lower layers. docs/ARCHITECTURE.md has a picture of the
+//! layers.
 
 use std::path::Path;
 
@@ -31,7 +32,7 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// Crates that may use fewer crates than their layer allows, also in their tests, and why.
+/// Crates that may use fewer crates than their layer allows, and the reason. The rule also applies to their tests.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
@@ -44,7 +45,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// Tests use `pintle-testing` to replay corpora; it belongs to neither side.
+/// The reason for the rules of the server's crates. Their tests may use `pintle-testing` to replay inputs, because it
+/// belongs to neither client nor server.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// Crates without Kubernetes and without an async runtime.
@@ -78,7 +80,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the forbidden uses of one crate. `true` marks a dev-dependency.
+/// Returns the uses of one crate that are forbidden. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {

@@ -1,4 +1,4 @@
-//! Links between the repository's pages lead to existing files.
+//! A link from one page of the repository to another must lead to an existing file.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the relative targets of Markdown links outside of code blocks, with their lines.
+/// Returns the relative targets of the Markdown links in a text, with their lines. Skips code blocks.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

@@ -1,4 +1,4 @@
-//! The layers of the API server's modules: a module uses only modules of lower layers. docs/ARCHITECTURE.md has the picture.
+//! The layers of the API server's modules. A module uses only modules of lower layers. docs/ARCHITECTURE.md has a picture of the layers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the upward uses of one file, with their lines. `path` is relative to `src`.
+/// Returns the places where a file uses a module of a higher layer, with their lines. `path` is relative to `src`.
 fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -54,7 +54,8 @@ fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     wrong
 }
 
-/// Returns the top-level modules that a file names in its code, with their lines. `depth` is the file's distance from the root, in `super`s.
+/// Returns the top-level modules that a file names in its code, with their lines. `depth` is the number of `super`s from the file to the
+/// root.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -67,7 +68,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// Returns the paths that start with `root`, each with its line and without the root.
+/// Returns the paths that start with `root`, each with its line. Removes `root` from the paths.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -79,7 +80,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands the rest of a path: one path, or one for each member of a group in braces.
+/// Expands the rest of a path. A group in braces becomes one path for each member.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

@@ -1,6 +1,6 @@
-//! Plain language: budgets of marker phrases and of hard test names for each crate. A budget may only fall.
+//! Plain language. Each crate has a budget of marker phrases and of hard test names. Budgets may only become smaller.
 //!
-//! A marker phrase is a place to look, not a verdict: docs/STYLE.md has the rules.
+//! A marker phrase can be correct, but its sentence is often hard to read. docs/STYLE.md has the rules.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::{Finding, Source};
 
-/// What one crate contains, or may contain.
+/// The numbers of marker phrases and of hard test names that a crate contains or may contain.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     phrases: usize,
@@ -28,7 +28,7 @@ const BUDGETS: &[(&str, Counts)] = &[
     ("workqueue", Counts { phrases: 6, names: 0 }),
 ];
 
-/// The most words of a test name.
+/// The maximum number of words in a test name.
 const LONGEST_NAME: usize = 9;
 
 /// Words that make a test name hard to read.
@@ -65,7 +65,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// The crate of a file: `crates/NAME` is `NAME`, and everything else is its top folder.
+/// Returns the crate of a file. For a file in `crates/NAME`, this is `NAME`. For other files, this is the top folder.
 fn area(path: &Path) -> &str {
     let mut parts = path.iter().filter_map(|part| part.to_str());
     match (parts.next(), parts.next()) {
@@ -74,7 +74,7 @@ fn area(path: &Path) -> &str {
     }
 }
 
-/// The lines of comments and docs, without code blocks.
+/// Returns the lines of comments and documentation, without code blocks.
 fn comments(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter_map(move |line| {
@@ -93,7 +93,7 @@ fn markers(text: &str) -> usize {
     PATTERNS.iter().map(|pattern| pattern.find_iter(text).count()).sum()
 }
 
-/// Test names with too many words or with an odd one.
+/// Returns the test names with too many words or with an odd word.
 fn odd_names(text: &str) -> impl Iterator<Item = (usize, String)> {
     super::rows::tests(text).filter_map(|(line, name)| {
         let words: Vec<&str> = name.split('_').collect();

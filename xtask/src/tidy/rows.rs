@@ -39,7 +39,7 @@ fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     Some((index + 1, parts.flat_map(expand).collect()))
 }
 
-/// Expands `A2-A4` into three rows.
+/// Expands a range such as `A2-A4` into the names of its rows.
 fn expand(part: &str) -> Vec<String> {
     let numbered = |name: &str| {
         let letters = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -52,7 +52,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the row names in the first column of tables with the heading `Row`. A cell can have several.
+/// Returns the names in the first column of all tables with the heading `Row`. A cell can have several names.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -64,7 +64,7 @@ fn names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The functions with a test attribute, each with its line.
+/// Returns the functions with a test attribute, each with its line.
 pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_test = false;
     text.lines().map(str::trim).enumerate().filter_map(move |(index, line)| {
@@ -74,7 +74,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the last cells of tables with a last column `Test`, with their lines.
+/// Returns the cells in the last column of all tables whose last column is `Test`, with their lines.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

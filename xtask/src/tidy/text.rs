@@ -1,17 +1,17 @@
-//! Rules for every text file: spaces, length, forbidden words.
+//! Rules for every text file: spaces, length, and forbidden words.
 
 use super::{Finding, Source};
 
-/// The most lines of a source file, except the files in [`LONG`].
+/// The maximum number of lines of a source file. The files in [`LONG`] may have more.
 const LONGEST: usize = 600;
 
-/// Files that may be longer, with reasons.
+/// Files that may have more lines, and the reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// Endings of the files that are checked.
+/// The extensions of the files that are checked.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
-/// Forbidden words, with advice.
+/// Forbidden words, and what to write instead.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("todo", "!("), "finish it, or leave it out"),
     (concat!("unimplemented", "!("), "finish it, or leave it out"),

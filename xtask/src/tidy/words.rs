@@ -1,4 +1,4 @@
-//! One word, one public type: no two published crates export types of the same name.
+//! Public types of different crates must have different names. The rule applies to published crates.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// Names that crates share, and why.
+/// Names that several crates use, and the reasons.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -64,7 +64,7 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the types that a file defines at its top level or exports from its private modules, except re-exports of other crates.
+/// Returns the types that a file defines at its top level or exports from its private modules. Skips re-exports of other crates.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {
@@ -96,7 +96,7 @@ fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str>
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
 
-/// Returns whether a word is a type name: not a function, module or constant.
+/// Returns whether a word is the name of a type. Functions, modules and constants are not types.
 fn is_type(word: &str) -> bool {
     word.starts_with(char::is_uppercase) && word.chars().any(char::is_lowercase)
 }

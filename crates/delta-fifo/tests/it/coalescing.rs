@@ -1,4 +1,4 @@
-//! The changes that a listener receives, one test per scenario.
+//! Tests of the changes that a listener receives, one test for each scenario.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// Objects are the same if their values have the same hundreds.
+/// Creates a queue. Two states belong to the same object if their values have the same hundreds.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -29,7 +29,7 @@ fn delete(fifo: &mut Fifo, name: &str, known: u32, last: u32) {
     fifo.deleted(name.into(), object(name, known), object(name, last), true);
 }
 
-/// Empties the queue. `A a1` is an addition, `U a1>a2` an update, `D a2` an observed deletion, `D? a2` an inferred deletion.
+/// Pops all changes. `A a1` is an addition, `U a1>a2` is an update, `D a2` is an observed deletion, and `D? a2` is an inferred deletion.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     let text = |object: &Thing| format!("{}{}", object.name, object.value);
     let describe = |change: Change<Arc<Thing>>| match change {
@@ -51,13 +51,13 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         update(&mut fifo, "a", 101, 102);
         assert_eq!(pops(&mut fifo), ["D a2", "A a102"]);
 
-        // The object changed before its deletion. That change was not delivered.
+        // The object changed before its deletion, and this change was not delivered.
         update(&mut fifo, "a", 102, 103);
         delete(&mut fifo, "a", 103, 104);
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted without being delivered.
+        // Another object was added and deleted, and neither was delivered.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -76,14 +76,14 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The observed deletion belongs to another object than the known one.
+    // The observed deletion belongs to another object than the one that the listener knows.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);
     delete(&mut fifo, "b", 2, 101);
     assert_eq!(pops(&mut fifo), ["D? b2"]);
 
-    // An inferred deletion is followed by an observed one.
+    // An inferred deletion is followed by an observed deletion.
     fifo.deleted("c".into(), object("c", 1), object("c", 1), false);
     delete(&mut fifo, "c", 1, 2);
     fifo.deleted("c".into(), object("c", 1), object("c", 1), false);

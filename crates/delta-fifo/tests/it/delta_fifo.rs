@@ -1,4 +1,4 @@
-//! The rules of `DeltaFifo`, one test per scenario.
+//! Tests of the rules of `DeltaFifo`, one test for each scenario.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -174,9 +174,9 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     };
     let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
 
-    // A key that is known and listed is deleted before the list.
+    // The key is known and listed. Its deletion was queued before the list.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
-    // The tombstone has the queued state, because it is newer than the known one.
+    // The tombstone has the queued state, because this state is newer than the known state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
     // Deleted and recreated.
     check(
@@ -281,7 +281,7 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // One length is above and one is below the number of places that are kept.
+        // One length is greater than the number of places whose memory is kept, and the other is smaller.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {

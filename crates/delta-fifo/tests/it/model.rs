@@ -1,4 +1,4 @@
-//! Random operations on the simpler queues, compared with plain lists.
+//! Compares random operations on the simpler queues with plain lists.
 
 use pintle_delta_fifo::{DeletedObject, Delta, Heap, Item, LatestFifo, RealFifo, RealFifoConfig};
 use proptest::collection::vec;
@@ -31,7 +31,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..80)
 }
 
-/// The expected number of unprocessed initial items, including popped ones.
+/// The expected number of initial items that are not processed yet. It includes popped items.
 #[derive(Default)]
 struct Initial {
     left: Option<usize>,
@@ -125,7 +125,7 @@ fn check_real_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Compares a `LatestFifo` with a list of objects, each with its initial flag.
+/// Compares a `LatestFifo` with a list of objects. Each object has a flag that says whether it is initial.
 fn check_latest_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let mut fifo = LatestFifo::new(key_of);
     let (mut model, mut populated, mut in_process) = (Vec::<(Thing, bool)>::new(), false, false);
@@ -193,7 +193,7 @@ proptest! {
         let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
         let mut model = Vec::<Thing>::new();
         for (kind, name, value) in operations {
-            // No two values are equal, so that the order is unambiguous.
+            // All values are different, so that the order is unambiguous.
             let object = thing(&format!("n{name}-"), value * 12 + name);
             let at = model.iter().position(|other| other.name == object.name);
             match kind {

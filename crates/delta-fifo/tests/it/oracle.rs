@@ -1,4 +1,4 @@
-//! Random operations, compared with a simple model.
+//! Compares random operations with a simple model.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn name(key: usize) -> String {
     ["a", "b", "c", "d"][key].to_owned()
 }
 
-/// The queue as a list of keys with their changes.
+/// A model of the queue: a list of keys, each with its changes.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, Vec<Delta<String, Thing>>)>,
@@ -129,7 +129,7 @@ fn apply(fifo: &mut DeltaFifo<String, Thing>, operation: &Operation, value: u32)
     }
 }
 
-/// Applies an operation to the source of truth.
+/// Applies an operation to the objects of the source.
 fn happen(truth: &mut BTreeMap<String, Thing>, operation: &Operation, value: u32) {
     match operation {
         Operation::Add(key) | Operation::Update(key) => _ = truth.insert(name(*key), thing(&name(*key), value)),
@@ -161,7 +161,7 @@ proptest! {
                 }
                 prop_assert_eq!(popped.is_some(), expected.is_some());
             }
-            // The order of inferred deletions is unspecified, so compare by key.
+            // The order of inferred deletions is unspecified, so compare them by key.
             let mut left: Vec<_> = fifo.list_keys();
             let mut right: Vec<_> = model.queue.iter().map(|(key, _)| key.clone()).collect();
             left.sort();
@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // Continue with the queue's order.
+            // Continue with the order of the queue.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }
@@ -234,7 +234,7 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // An object is identified by its name and the hundreds of its value, which change when it is deleted and recreated.
+        // The identity of an object is its name and the hundreds of its value. They change when the object is deleted and recreated.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;

@@ -1,4 +1,4 @@
-//! The rules of `RealFifo`, one test per scenario.
+//! Tests of the rules of `RealFifo`, one test for each scenario.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,12 +33,12 @@ fn text(item: &Item<String, Thing>) -> String {
     }
 }
 
-/// Empties the queue. Returns one string per item.
+/// Pops all items. Returns one string for each item.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
-/// Empties the queue. Returns one string per batch, with `!` for initial batches.
+/// Pops all batches. Returns one string for each batch, with `!` for initial batches.
 fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
     let batches = std::iter::from_fn(|| fifo.pop_batch(most));
     let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {

@@ -1,4 +1,4 @@
-//! `SharedFifo` between threads and tasks.
+//! Tests of `SharedFifo` between threads and tasks.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ impl Wake for Count {
     }
 }
 
-/// Two producers add 500 objects each. `next` pops an object.
+/// Starts two producers that add 500 objects each, and checks the order of the popped objects. `next` pops an object.
 fn check_order_of_producers<Q: Queue + Send + 'static>(
     queue: Q,
     add: fn(&mut Q, Thing),
@@ -177,7 +177,8 @@ fn synced_means_processed() {
     on_popped.recv_timeout(PATIENCE).unwrap();
     go_on.send(()).unwrap();
     on_popped.recv_timeout(PATIENCE).unwrap();
-    // The last key is popped and not yet processed. A thread that locks the queue now waits until it is processed.
+    // The last key was popped and is not processed yet. A thread that locks the queue now waits until the key is
+    // processed.
     let observer = thread::spawn(move || (fifo.lock().has_synced(), known.objects.lock().unwrap().len()));
     go_on.send(()).unwrap();
     assert_eq!(observer.join().unwrap(), (true, 2));
@@ -261,7 +262,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // As an `.await` does.
+        // An `.await` drops the future in the same way.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -443,7 +444,7 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// A thread holds the queue only while it processes. Afterwards it can wait for the lock like any other thread.
+/// A thread holds the queue only while it processes items. After that, it can wait for the lock like any other thread.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

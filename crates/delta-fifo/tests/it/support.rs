@@ -1,4 +1,4 @@
-//! Objects with a name and a number, and a shorthand for their deltas.
+//! Test objects with a name and a number, and a short form for their deltas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +50,7 @@ pub(crate) fn tombstone(name: &str, object: Option<Thing>) -> DeletedFinalStateU
     DeletedFinalStateUnknown { key: name.into(), object }
 }
 
-/// The objects that a consumer knows. Lookups can be made to fail.
+/// The objects that a consumer knows. A test can make lookups fail.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     pub(crate) objects: Arc<Mutex<BTreeMap<String, Thing>>>,
@@ -63,7 +63,7 @@ impl Known {
         Self { objects: Arc::new(Mutex::new(objects)), unreadable: false }
     }
 
-    /// Applies popped changes as a consumer does.
+    /// Applies popped changes to the known objects, as a consumer does.
     pub(crate) fn apply(&self, popped: &Popped<String, Thing>) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         for delta in popped.deltas.iter() {
@@ -90,8 +90,8 @@ impl KeyGetter<String, Thing> for Known {
     }
 }
 
-/// `A foo1` is an addition, `U` an update, `D` a deletion, `R` replaced, `S` a resync, `D T(foo1)` a tombstone, `D T(foo)` one without an
-/// object.
+/// Returns a change in short form. `A foo1` is an addition, `U` an update, `D` a deletion, `R` a replaced object, `S` a resync, `D T(foo1)`
+/// a tombstone, and `D T(foo)` a tombstone without an object.
 pub(crate) fn shorthand(delta: &Delta<String, Thing>) -> String {
     let text = |thing: &Thing| format!("{}{}", thing.name, thing.value);
     match delta {
@@ -111,7 +111,7 @@ pub(crate) fn shorthands(deltas: &Deltas<String, Thing>) -> String {
     deltas.iter().map(shorthand).collect::<Vec<_>>().join(", ")
 }
 
-/// Empties the queue. Returns one string per key, such as `A foo1, D foo1`.
+/// Pops all keys. Returns one string for each key, such as `A foo1, D foo1`.
 pub(crate) fn pops(fifo: &mut DeltaFifo<String, Thing>) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| shorthands(&popped.deltas)).collect()
 }

@@ -1,4 +1,4 @@
-//! Writes events of `v1`, which are counted, combined and rate-limited.
+//! A sink for events of `v1`. It counts, combines and rate-limits them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // The spam key is the user's code. If it panics, only this event is lost.
+        // The function for the spam key is user code. If it panics, only this event is lost.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");
@@ -62,7 +62,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let options = WriteOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
-                // The server deletes events after a while. Create it again with the current count.
+                // The server deletes old events. Create the event again with the current count.
                 Err(error) if error.is_not_found() => {}
                 outcome => return outcome,
             }

@@ -1,4 +1,4 @@
-//! Writes events of `events.k8s.io/v1`. Repetitions become series.
+//! A sink for events of `events.k8s.io/v1`. Repetitions become series.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Event, SeriesEvent};
 /// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// Replaces this sink for good if the server does not have the API.
+    /// The sink that is used instead if the server does not have the API.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,
@@ -26,7 +26,7 @@ pub(crate) struct SeriesSink<A, B> {
     pub(crate) api_confirmed: bool,
 }
 
-/// The error if the server does not have the API.
+/// The error that the server does not have the API.
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
@@ -90,7 +90,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Writes series with one attempt each. A series that fails is written again when it is due next.
+    /// Writes series with one attempt each. If a write fails, the series is written again when it is due next.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -112,7 +112,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // The server deletes events after a while. Create it again with the current count.
+                // The server deletes old events. Create the event again with the current count.
                 Err(error) if error.is_not_found() => {}
                 outcome => return outcome.map(drop),
             }
@@ -123,14 +123,14 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Whether the server would reject the event again. "Already exists" for a series is not a rejection: an earlier
-/// attempt has created it after all, so it can be patched.
+/// Returns whether the server would reject the event again. The error "already exists" is not a rejection of a series.
+/// It means that an earlier attempt created the event, so the event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Whether the resource was not found, as opposed to the namespace.
+/// Returns whether the resource was not found. A missing namespace is another error.
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     error.is_not_found() && details.is_none_or(|details| details.kind != "namespaces")

@@ -1,4 +1,4 @@
-//! Events for a server that fails by a script.
+//! Tests of the broadcaster with a server whose failures follow a script.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
 use pintle_metrics::InMemoryProvider;
 use pintle_testing::{Call, Collection, Outcome, PanickingProvider, RecordedRequest};
 
-/// A server without failures.
+/// Creates a server without failures.
 fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// A server where `fault` decides the outcome of the nth attempt of each message, from 1.
+/// Creates a server for which `fault` decides the outcome of the nth attempt of each message. The first attempt is 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -32,7 +32,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// The first `tries` attempts of each message find no connection.
+/// Lets the first `tries` attempts of each message fail without a connection.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -41,7 +41,7 @@ fn silent(_: u32) -> Option<Outcome> {
     Some(Outcome::Lost)
 }
 
-/// The message of a sent event.
+/// Returns the message of a sent event.
 fn message(request: &RecordedRequest) -> String {
     let body = match &request.call {
         Call::Create { object, .. } => {
@@ -54,21 +54,21 @@ fn message(request: &RecordedRequest) -> String {
     body["message"].as_str().unwrap().into()
 }
 
-/// How often each message was sent.
+/// Returns the number of attempts for each message.
 fn tries(server: &Collection<Event>) -> BTreeMap<String, u32> {
     let mut tries = BTreeMap::new();
     server.requests().iter().for_each(|request| *tries.entry(message(request)).or_default() += 1);
     tries
 }
 
-/// A broadcaster with one sink.
+/// Creates a broadcaster with one sink.
 fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadcaster {
     let broadcaster = EventBroadcaster::new(config);
     broadcaster.start_recording_to_sink(api);
     broadcaster
 }
 
-/// A broadcaster and its metrics.
+/// Creates a broadcaster with one sink, and returns its metrics too.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
@@ -167,7 +167,7 @@ async fn shutdown_writes_queued_events() {
     (0..20).for_each(|index| record_event(&broadcaster, &format!("pod-{index}"), "m"));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.created, counts.failed, server.objects().len()), (20, 0, 20));
-    // An event that is recorded too late is dropped without harm.
+    // An event that is recorded after the shutdown is dropped.
     recorder.event(about("late"), EventType::Normal, "Late", "m");
     assert_eq!(server.objects().len(), 20);
 }
@@ -285,7 +285,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     assert_eq!(tries(&server)["hello"], 2);
 }
 
-/// The first response was lost, but not the event.
+/// The response to the first attempt was lost, but the server had created the event.
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();

@@ -1,4 +1,4 @@
-//! User code that panics.
+//! Tests with user code that panics.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,6 +47,6 @@ async fn sink_survives_a_panicking_api() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
-    // The panic counts as a lost response, so the write is retried.
+    // After a panic it is unknown whether the event was written, so the write is retried.
     assert_eq!((counts.created, counts.failed, server.objects().len()), (3, 0, 3), "{counts:?}");
 }

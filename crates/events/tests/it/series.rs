@@ -1,4 +1,4 @@
-//! Events for a server with and without `events.k8s.io/v1`.
+//! Tests of events for servers with and without `events.k8s.io/v1`.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster for one server that keeps the two groups apart, so that a test sees where each event went.
+/// A broadcaster and one server. The server keeps the events of the two groups apart, so that a test sees to which
+/// group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -31,7 +32,7 @@ impl Rig {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
-    /// The stored messages with their counts.
+    /// Returns the stored messages with their counts.
     fn stored(&self) -> Vec<(String, i32)> {
         let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
         self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
@@ -60,7 +61,7 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // The next event is a different one.
+    // The next event differs from the first one.
     rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
@@ -75,7 +76,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.record_event("again");
         pass(60).await;
     }
-    // Created, turned into a series, and updated twice.
+    // The event was created, changed to a series, and updated twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -102,7 +103,7 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch was too early and the create too late: the event exists now.
+/// The patch arrived before the event existed. The create arrived after another client had created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -135,7 +136,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // A namespace that is missing later is not a missing API either.
+    // If a namespace is deleted later, this does not mean that the API is missing.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -162,7 +163,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// A failed write of the second event is repeated with the next check of the series.
+/// If the write of the second event fails, it is repeated when the series is checked next.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
@@ -194,7 +195,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
 
-/// The first response was lost, but not the event.
+/// The response to the first attempt was lost, but the server had created the event.
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Watchers, logs and fakes.
+//! Tests of watchers, of the log and of the fake recorder.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -50,7 +50,7 @@ async fn slow_or_dropped_watcher_does_not_affect_others() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig { queue: 2, ..BroadcasterConfig::default() });
     let mut slow = broadcaster.watch(|_| true);
     let mut quick = broadcaster.watch(|_| true);
-    let gone = broadcaster.watch(|_| panic!("nobody is to be asked for a watcher that has gone"));
+    let gone = broadcaster.watch(|_| panic!("the filter of a dropped watcher must not run"));
     drop(gone);
     let mut quick_got = Vec::new();
     for message in ["one", "two", "three", "four", "five"] {
@@ -99,7 +99,7 @@ async fn sinks_watchers_and_log_each_get_thousand_events() {
     }
 }
 
-/// A filter owns its values, so dropping it can run the watcher's code.
+/// A filter owns its values, so user code can run when the filter is dropped.
 #[test]
 fn filter_may_record_an_event_when_dropped() {
     struct Last(EventRecorder);
@@ -152,7 +152,7 @@ fn fake_keeps_events_and_formats_them_as_client_go() {
     assert_eq!(fake.take().len(), 1);
 }
 
-/// The lines of level INFO.
+/// Collects the log lines of level INFO.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -36,7 +36,7 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// One step, unless a key occurs twice, which starts another step.
+    /// Applies all writes in one step. A repeated key starts another step, because the keys of a step must be distinct.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -99,7 +99,7 @@ impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-/// Makes the cache usable as the known objects of a delta queue.
+/// Makes the cache usable as the known objects of a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo).
 impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
     fn list_keys(&self) -> Vec<ObjectKey> {
         self.list_keys()

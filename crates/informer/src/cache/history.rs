@@ -1,4 +1,4 @@
-//! The history of a cache.
+//! The last changes of a cache.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +10,7 @@ use pintle_meta::ObjectKey;
 use super::version::{is_number, is_older};
 use crate::catch_drop::CatchDrop;
 
-/// A change that a cache remembers: see [`Cache::changes_since`](crate::Cache::changes_since).
+/// A change in the history of a cache: see [`Cache::changes_since`](crate::Cache::changes_since).
 #[derive(Debug)]
 pub struct Remembered<T> {
     /// The key of the object.
@@ -32,24 +32,25 @@ pub(crate) struct Past<T> {
     old: Option<CatchDrop<T>>,
     new: Option<CatchDrop<T>>,
     resource_version: Arc<str>,
-    /// The change came with a revision that the cache already had.
+    /// Whether the commit of the change left the revision of the cache as it was.
     is_at_rest: bool,
 }
 
-/// The last changes, up to a bound.
+/// The last changes of a cache, up to a maximum number.
 pub(super) struct History<T> {
-    /// The bound of each guard.
+    /// The number of changes that each guard needs. The maximum applies.
     bounds: Vec<usize>,
     /// Oldest first.
     changes: VecDeque<Past<T>>,
     /// The revision before the first change.
     since: Arc<str>,
-    /// There were other changes at `since`, so only later revisions can be queried.
+    /// Whether some changes at the revision `since` are forgotten. If so, only changes since a later revision can be
+    /// queried.
     is_after: bool,
 }
 
 impl<T> History<T> {
-    /// Adds a guard that needs at least `bound` changes.
+    /// Adds a guard that needs the last `bound` changes.
     fn add(&mut self, bound: usize, resource_version: &str) {
         if !self.is_on() {
             (self.since, self.is_after) = (resource_version.into(), false);
@@ -57,7 +58,7 @@ impl<T> History<T> {
         self.bounds.push(bound);
     }
 
-    /// Removes a guard. Returns the changes that are forgotten.
+    /// Removes a guard. Returns the changes that no other guard needs.
     fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
         if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
             self.bounds.swap_remove(at);
@@ -73,8 +74,8 @@ impl<T> History<T> {
         self.bound() > 0
     }
 
-    /// Adds the changes of one commit and returns the changes that are forgotten. `earlier` is the revision before the
-    /// commit.
+    /// Adds the changes of one commit. Returns the changes that the history forgets. `earlier` is the revision of
+    /// the cache before the commit.
     pub(super) fn note(
         &mut self,
         changes: impl Iterator<Item = Step<T>>,
@@ -86,7 +87,7 @@ impl<T> History<T> {
         let is_at_rest = *resource_version == *earlier || resource_version == *last;
         let mut forgotten = VecDeque::new();
         if is_older(&resource_version, last) {
-            // The history of the server started over, so earlier revisions cannot be queried.
+            // The server's revisions started over, so changes since an earlier revision can no longer be queried.
             forgotten = std::mem::take(&mut self.changes);
             (self.since, self.is_after) = (resource_version.clone(), false);
         }
@@ -105,8 +106,8 @@ impl<T> History<T> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns the changes after a revision. `None` if the revision is older than the history, or newer than the cache
-    /// and all changes.
+    /// Returns the changes after a revision. `None` if the revision is older than the history, or newer than both the
+    /// cache and its last change.
     pub(super) fn since(&self, resource_version: &str, reached: &str) -> Option<Vec<Remembered<T>>> {
         let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
         let has_come = !is_older(reached, resource_version) || !is_older(last, resource_version);
@@ -129,14 +130,15 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            // A query for that revision would need the forgotten changes that came at the same revision.
+            // If the last forgotten change left the revision as it was, other changes at that revision may be forgotten
+            // too.
             (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }
         forgotten
     }
 }
 
-/// The history of a cache, and whether any guard needs it.
+/// The history of a cache. It records changes while a guard exists.
 pub(super) struct Memory<T> {
     history: Mutex<History<T>>,
     is_on: AtomicBool,
@@ -166,7 +168,7 @@ impl<T> Default for Memory<T> {
 }
 
 /// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). Dropping it removes its bound. The
-/// bounds of other guards stay.
+/// bounds of other guards still apply. After the last guard, the cache forgets its history.
 #[must_use = "the cache forgets its changes as soon as this is dropped"]
 pub struct HistoryGuard<T> {
     memory: Arc<Memory<T>>,
@@ -194,7 +196,7 @@ impl<T> fmt::Debug for HistoryGuard<T> {
     }
 }
 
-/// Whether both are the same object, or both are none.
+/// Whether both are the same object or both are `None`.
 pub(super) fn is_same<T>(old: Option<&CatchDrop<T>>, new: Option<&CatchDrop<T>>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new),

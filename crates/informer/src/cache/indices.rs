@@ -76,7 +76,7 @@ thread_local! {
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Calls an index function of the cache at this address.
+/// Runs `call`, which calls an index function of the cache at this address.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -93,17 +93,18 @@ impl<T: Object> Cache<T> {
     /// stored objects. Meanwhile reads and writes continue.
     ///
     /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. It must always return the same
-    /// values for the same object, so they may depend only on the object. It is called without locks.
+    /// values for the same object, so the values may depend only on the object. The cache holds no lock while it calls
+    /// `function`.
     ///
-    /// Values that `function` captures live as long as the cache, or until the informer of the cache ends. A captured
-    /// handle to that informer keeps the informer running. A captured [`Lister`](crate::Lister) does not, after
-    /// `function` has used it.
+    /// The cache drops `function` and its captured values when the informer of the cache ends, and otherwise when the
+    /// cache itself is dropped. A captured handle to that informer keeps the informer running. A captured
+    /// [`Lister`](crate::Lister) no longer does after `function` has used it once.
     ///
     /// # Errors
     ///
     /// [`AddIndexError::Exists`] if the name is in use. [`AddIndexError::Failed`] if the function fails or panics on an
-    /// existing object, or on one that is added meanwhile. The index is not added then, and the objects are not
-    /// affected.
+    /// existing object, or on an object that is added during the call. The index is then not added, and the objects are
+    /// not affected.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -111,7 +112,8 @@ impl<T: Object> Cache<T> {
     ) -> Result<(), AddIndexError> {
         let name = name.into();
         let function = Arc::new(move |object: &T| function(object).into_values());
-        // From here on writes include values of the index. Existing objects follow below.
+        // From here on, each write computes the values of the new index as well. The objects that already exist follow
+        // below.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -139,8 +141,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices, even by an equal one. Writes that were prepared while the index could still fail
-        // are prepared again.
+        // Replace the list of indices, even if its content is the same. Writers compare the address of the list, so
+        // writes that were prepared while the index could still fail are prepared again.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -160,7 +162,7 @@ impl<T: Object> Cache<T> {
         failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
     }
 
-    /// Whether an object would have the value in the index.
+    /// Whether the index function returns this value for the object.
     pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &T) -> bool {
         if name == NAMESPACE_INDEX {
             return key.namespace() == Some(value);
@@ -188,8 +190,8 @@ impl<T: Object> Cache<T> {
         self.indices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares a write without locks and commits it. If the indices have changed meanwhile, the write is prepared
-    /// again.
+    /// Prepares a write without locks and commits it under the writer lock. If another thread has changed the indices
+    /// meanwhile, prepares the write again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
@@ -199,18 +201,18 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // The indices of a closed cache have only lost their functions.
+            // Closing a cache only removes the functions of its indices, so the prepared values are still right.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // It contains the superseded objects, so none of them is dropped under the lock.
+                // `committed` contains the replaced objects, so they are dropped after the lock is released.
                 drop(noting);
                 return committed;
             }
         }
     }
 
-    /// Prepares a write of an object. If an index function fails on it, the cache of an informer stores the object without the values of
-    /// that index, since the informer has other users. Another cache refuses the object.
+    /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object without the values of
+    /// that index, since the informer has other users. A cache without an informer refuses the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
@@ -227,7 +229,8 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices. Needs the right to write. Returns the previous ones, which must be dropped without locks.
+    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices, which must be dropped
+    /// without locks.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
@@ -243,15 +246,15 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// An index: its name, and its number in the store.
+/// An index of a cache.
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
     /// `None` for the namespace index.
     function: Option<Arc<Function<T>>>,
-    /// The stamp from which on the index is complete.
+    /// The first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
-    /// The first failure before the index was complete.
+    /// The first failure of the function before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
@@ -268,7 +271,7 @@ impl<T: Object> Index<T> {
         }
     }
 
-    /// Creates an index that is not ready.
+    /// Creates an index that is not ready yet.
     pub(crate) fn new(name: &str, number: u32, function: Arc<Function<T>>) -> Self {
         let ready = Arc::new(AtomicU64::new(u64::MAX));
         Self { name: name.into(), number, function: Some(function), ready, failure: Arc::default() }
@@ -282,7 +285,7 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// Records the failure of an index that is not ready, which never will be ready then.
+    /// Records the failure of an index that is not ready. It will never be ready.
     fn fail(&self, error: IndexFailed) {
         // Ignore the result: the first failure stays.
         _ = self.failure.set(error);
@@ -292,13 +295,13 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Calls the function. A panic is returned as an error.
+    /// Calls the index function. A panic is returned as an error.
     pub(crate) fn values(&self, key: &ObjectKey, object: &T) -> Result<Vec<String>, IndexFailed> {
         let Some(function) = &self.function else { return Ok(Vec::new()) };
         let error = match catch(|| function(object)) {
             Ok(Ok(values)) => return Ok(values),
-            Ok(Err(error)) => format!("an index function failed on it: {error} (that of {:?})", self.name),
-            Err(panic) => format!("an index function panicked on it: {panic} (that of {:?})", self.name),
+            Ok(Err(error)) => format!("the function of the index {:?} failed: {error}", self.name),
+            Err(panic) => format!("the function of the index {:?} panicked: {panic}", self.name),
         };
         Err(IndexFailed { key: key.clone(), index: self.name.to_string(), error })
     }
@@ -312,7 +315,7 @@ impl<T> Clone for Index<T> {
 }
 
 impl IndexFailed {
-    /// Returns the entry for an object that was refused.
+    /// Returns the [`Undecodable`] entry of an object that the cache refused.
     pub(crate) fn entry(&self, object: &impl Object) -> Undecodable {
         Undecodable {
             key: self.key.clone(),
@@ -323,8 +326,8 @@ impl IndexFailed {
     }
 }
 
-/// Returns the values of all indices for an object, each with the number of its index, and the failures of index functions. A failure of
-/// an index that is not ready yet ends that index and is not returned.
+/// Returns the values of all indices for an object, and the failures of index functions. Each value comes with the number of its index. If
+/// an index that is not ready fails, the failure is recorded in the index instead.
 fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> (Vec<(u32, String)>, Vec<IndexFailed>) {
     let (mut all, mut failures) = (Vec::new(), Vec::new());
     for index in indices {
@@ -337,7 +340,7 @@ fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> (Vec<
     (all, failures)
 }
 
-/// Returns the number of the index with this name, if it is complete at `stamp`.
+/// Returns the number of the index with this name, if the index was ready at the commit `stamp`.
 pub(crate) fn find<T>(indices: &[Index<T>], name: &str, stamp: u64) -> Result<u32, UnknownIndex> {
     let mut ready = indices.iter().filter(|index| index.ready.load(Ordering::Acquire) <= stamp);
     let found = ready.clone().find(|index| *index.name == *name).map(|index| index.number);

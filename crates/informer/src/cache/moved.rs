@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Notifies waiting tasks when the revision has changed or will not change any more.
+/// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
 ///
-/// A waiting task increments the count *before* it reads the store, and a writer reads the count *after* its commit.
-/// Both access one lock of the store in between, which orders them: one of them sees the other. So a write without
-/// waiting tasks costs one load.
+/// A write without waiting tasks costs only one atomic load. This is safe because a waiting task increments the count
+/// *before* it reads the store, and a writer reads the count *after* its commit. Both take the same lock of the store
+/// in between. So either the task sees the commit, or the writer sees the task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
@@ -27,7 +27,7 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks for another reason than a commit.
+    /// Wakes the waiting tasks although there was no commit.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }

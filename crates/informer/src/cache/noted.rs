@@ -1,4 +1,4 @@
-//! Tracks up to which commit the undecodable objects and the history are complete.
+//! Tracks the last commit whose undecodable objects and history are recorded.
 
 use std::sync::PoisonError;
 
@@ -10,11 +10,12 @@ use crate::store::Writer;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The stamp of the last commit whose undecodable objects and changes were recorded, which happens right after the
-/// commit becomes visible.
+/// The last commit whose undecodable objects and history are recorded. They are recorded right after the commit becomes
+/// visible.
 ///
-/// A waiting reader increments the count *before* it reads the stamp, and a writer reads the count *after* it has
-/// changed the stamp: one of them sees the other. So a write without waiting readers takes no lock.
+/// A write without waiting readers takes no lock. This is safe because a waiting reader increments the count *before*
+/// it reads the stamp, and a writer reads the count *after* it has changed the stamp. So at least one of them sees the
+/// change of the other.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -23,8 +24,8 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The right to write. When it ends, also by a panic, its commits count as recorded. Only then does the store drop
-/// superseded versions, which may take as long as the commits did.
+/// The writer lock of the store. Dropping it, also by a panic, marks its commits as recorded. The store drops the
+/// superseded versions only after that, because dropping them may take as long as the commits did.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, CatchDrop<T>>,
@@ -39,7 +40,7 @@ impl Noted {
         }
     }
 
-    /// Waits until that commit, which is visible, is recorded.
+    /// Waits until the visible commit `stamp` is recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;
@@ -54,12 +55,13 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Returns the right to write and to record what belongs to the commits.
+    /// Takes the writer lock. The caller must record the undecodable objects and the history of its commits before it
+    /// drops the lock.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the last visible commit is recorded, so that the result belongs to its revision.
+    /// Waits until the last visible commit is recorded, so that a reader finds the entries of that commit.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -82,7 +84,8 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// The writer may still be busy with superseded versions or with the next commit.
+    /// After the record, the writer may still be busy with superseded versions or with the next commit. The reader does
+    /// not wait for that.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
@@ -93,7 +96,7 @@ mod tests {
         let reader = thread::spawn(move || sender.send(read_cache.undecodable().len()));
         assert!(receiver.try_recv().is_err(), "the commit is not recorded yet");
         cache.noted.reach(noting.writer.stamp());
-        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).expect("the reader waits for the writer"), 0);
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).expect("the reader still waits"), 0);
         drop(noting);
         reader.join().unwrap().unwrap();
     }

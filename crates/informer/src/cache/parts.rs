@@ -1,4 +1,4 @@
-//! The progress of the parts of a store, each of which has its own source.
+//! The progress of each part of a store. Each part has its own list and watch.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,43 +9,45 @@ use crate::Namespaces;
 use crate::namespaces::{Followed, Place};
 use crate::selection::Selection;
 
-/// The parts of a store: a single one, or one for each of several namespaces.
+/// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
+/// single part.
 ///
-/// The revision of the store is the lowest revision of its parts, and does not move until all parts have been
-/// listed. So the store has all changes up to its revision in every part.
+/// The revision of the store is the lowest revision of its parts. It stays empty until all parts have been listed. So
+/// the store has all changes up to its revision in every part.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The choice of namespaces that determines the parts. `None` before the first one.
+    /// How often [`Namespaces`] had changed when the parts were set. `None` before that.
     choice: Option<u64>,
-    /// The set of parts has changed since the first one.
+    /// Whether the set of parts has changed since the first one.
     has_changed: bool,
-    /// The newest revision that any part has seen, including removed parts, but excluding an earlier history.
+    /// The newest revision of any part so far, including removed parts. It goes back if a list returns an older
+    /// revision.
     newest: String,
     /// `None` for a cache without an informer.
     demand: Option<Demand>,
 }
 
-/// The current request of the users, which may change.
+/// The namespaces and selectors that the users of the informer request now. They may change.
 pub(crate) struct Demand {
-    /// `None` for a single source.
+    /// `None` if the informer does not follow a set of namespaces.
     pub(crate) namespaces: Option<Namespaces>,
     pub(crate) selection: Arc<Selection>,
 }
 
 struct Part {
-    /// The revision up to which the source has sent everything. Empty before the first list.
+    /// The revision up to which the source has delivered all changes. Empty before the first list.
     revision: String,
-    /// The revision up to which the store has everything.
+    /// The revision up to which the store contains all changes.
     reached: String,
-    /// The choice of selectors of the last list.
+    /// How often the selectors had changed when the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
-/// Progress of a source.
+/// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// A list, whose revision may be lower than the last one.
+    /// A list. Its revision may be lower than the revision of the previous list.
     List(&'a str),
     Change(&'a str),
 }
@@ -55,7 +57,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts. The objects of removed parts have been deleted from the store.
+    /// Sets the parts. The caller has already deleted the objects of removed parts from the store.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -67,7 +69,8 @@ impl Parts {
         }
     }
 
-    /// Records the progress of a part's source, and returns the revision that the store has after storing it.
+    /// Records the progress of a part's source. Returns the revision of the store after the caller has stored the list
+    /// or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -93,33 +96,34 @@ impl Parts {
         Revision { whole: self.least(), newest: newest.into() }
     }
 
-    /// Returns the minimum revision for a new source. Empty if nothing was received yet.
+    /// Returns the newest revision of any part so far. A new source must not start from an older state. Empty if no
+    /// source has delivered anything.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
 
-    /// The store has everything that the source of a part has sent.
+    /// Records that the store contains everything that the source of the part has delivered.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.reached.clone_from(&part.revision);
         }
     }
 
-    /// Returns the revision up to which the store has all objects of a namespace, if it differs from the revision of the store.
-    /// Empty before the namespace was listed.
+    /// Returns the revision up to which the store contains all changes of a namespace. `None` means the revision of the store. The result
+    /// is empty if the namespace was not listed yet.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the revision of the part that is furthest behind. Empty if a part was not listed or there are no parts.
+    /// Returns the lowest revision of all parts. Empty if a part was not listed or there are no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the revision of the part that is furthest ahead. Empty if no part was listed.
+    /// Returns the highest revision of all parts. Empty if no part was listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -128,17 +132,18 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Whether a part has a newer revision than `of`.
+    /// Whether the revision of the part is newer than `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Whether a list of the part is the first one, so that its objects are initial objects of all subscriptions.
+    /// Whether the next list of the part is an initial list. Subscribers then receive its objects as initial objects.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// The store has a list of the part with that choice of selectors.
+    /// Records that the store contains a list of the part. `choice` says how often the selectors had changed when the
+    /// list began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {
@@ -151,7 +156,7 @@ impl Parts {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Whether the parts match the current request and all have been listed for it.
+    /// Whether the parts match the requested namespaces, and all of them were listed with the requested selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
         let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));

@@ -1,4 +1,4 @@
-//! resourceVersions as numbers of any length.
+//! Compares resourceVersions as numbers of any length.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 pub(crate) struct Revision {
     /// The revision up to which the cache has all changes.
     pub(crate) whole: String,
-    /// The revision up to which it has some changes, which is the highest revision of its parts.
+    /// The revision of the part that is furthest ahead. The cache has some changes up to this revision.
     pub(crate) newest: String,
 }
 
@@ -27,19 +27,19 @@ pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
-/// Whether `version` is older. `false` if they cannot be compared.
+/// Whether `version` is older than `than`. `false` if one of them is not a number.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }
 
-/// Sets a revision to `revision`, unless that is empty or older.
+/// Sets `version` to `revision`, unless `revision` is empty or older.
 pub(crate) fn advance(version: &mut String, revision: &str) {
     if !revision.is_empty() && compare(revision, version) != Some(Ordering::Less) {
         set(version, revision);
     }
 }
 
-/// Sets a revision to `revision`, even if that is older, unless it is empty.
+/// Sets `version` to `revision`, even if it is older, unless it is empty.
 pub(crate) fn set(version: &mut String, revision: &str) {
     if !revision.is_empty() {
         version.clear();
@@ -47,7 +47,7 @@ pub(crate) fn set(version: &mut String, revision: &str) {
     }
 }
 
-/// Strips leading zeros, which etcd's revisions do not have.
+/// Returns a number without leading zeros. `None` if it is not a number.
 fn digits(version: &str) -> Option<&str> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| version.trim_start_matches('0'))

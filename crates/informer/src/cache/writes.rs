@@ -8,13 +8,13 @@ use crate::catch_drop::CatchDrop;
 use crate::store::Write;
 use crate::{IndexFailed, Undecodable};
 
-/// The result of a change.
+/// The result of writing one key.
 pub(crate) struct WriteResult<T> {
     /// The previous object, if it was replaced or deleted.
     pub(crate) before: Option<CatchDrop<T>>,
-    /// Why the object was not stored.
+    /// The reason why the object was not stored, if it was refused.
     pub(super) refused: Option<IndexFailed>,
-    /// The index functions that failed on the object, which is stored without their values.
+    /// The failures of index functions on the object. It is stored without the values of these indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct Replaced<T> {
     pub(crate) deleted: Vec<(ObjectKey, CatchDrop<T>)>,
     /// The objects of the list, each with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<CatchDrop<T>>, CatchDrop<T>)>,
-    /// The index functions that failed on objects of the list, which are stored without their values.
+    /// The failures of index functions on objects of the list. They are stored without the values of these indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// An object that is ready to be stored.
+/// An object with the values of its indices, ready to be stored.
 pub(super) struct Indexed<T> {
     pub(super) write: Write<CatchDrop<T>>,
     pub(super) unindexed: Vec<IndexFailed>,
@@ -40,11 +40,11 @@ impl<T> From<Write<CatchDrop<T>>> for Indexed<T> {
     }
 }
 
-/// An object that cannot be indexed.
+/// An object that the cache refuses because an index function failed on it.
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// The stored object is another object with the same key, which was deleted.
+    /// Whether the stored object has the same key but another uid. That object was deleted.
     pub(super) was_replaced: bool,
 }
 

@@ -1,8 +1,8 @@
 //! A compressor for texts of a few kilobytes that resemble known texts: LZ77, with a dictionary that is hashed once.
 //!
-//! Two additions make it suitable for API objects. If two objects differ in one field, its value usually has the same
-//! length in both. So a copy after the field, at the distance of the last copy, takes one byte. And two hexadecimal
-//! digits, as in uids and digests, take one byte.
+//! Two additions make it suitable for API objects. First, if two objects differ in one field, its value usually has the
+//! same length in both. So the text after the field is copied from the same distance as the text before it, and this
+//! copy takes one byte. Second, two hexadecimal digits, as in uids and digests, take one byte.
 //!
 //! The compressed form is a sequence of items. The first byte of an item determines its type and its length n:
 //!
@@ -13,7 +13,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! After the maximum n of a copy, a number to add to n follows: seven bits in each byte, the lowest bits first.
+//! If n of a copy has the maximum that the first byte can express, a number to add to n follows. It has seven bits in
+//! each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -27,7 +28,7 @@ const MIN_COPY: usize = 5;
 /// The maximum distance of a copy.
 const WINDOW: usize = u16::MAX as usize;
 
-/// The last position of byte sequences, by a hash of as many bytes as the shortest copy.
+/// Maps the hash of a short byte sequence to its last position. The sequences are as long as the shortest copy.
 #[derive(Clone)]
 pub(super) struct Places {
     /// The position plus one. 0 means none.
@@ -40,7 +41,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Enters a position, and returns an earlier position that may have the same bytes.
+    /// Records a position, and returns an earlier position that may start with the same bytes.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -64,11 +65,11 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
     let mut out = Vec::with_capacity((text.len() - begin) / 4);
-    // Everything before `done` is in `out`.
+    // `out` contains everything before `done`.
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // Literal bytes in between become a separate item, which costs a byte.
+        // If literal bytes precede the copy, they become a separate item, which costs a byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -81,11 +82,11 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
             out.extend_from_slice(&(distance as u16).to_le_bytes());
             length
         } else {
-            // Takes larger and larger steps through data without matches.
+            // No copy was found. Search in larger and larger steps, because the data may have no matches.
             at += 1 + (at - done) / 32;
             continue;
         };
-        // Every third position suffices to find the copy again.
+        // Recording every third position is enough to find the copied text again.
         (at..at + length).step_by(3).for_each(|at| _ = own.enter(text, at));
         at += length;
         done = at;
@@ -126,7 +127,7 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
                 match fits(length)? {
                     length if length <= distance => text.extend_from_within(from..from + length),
                     _ if distance == 0 => return None,
-                    // The copy overlaps its own output.
+                    // The copy may overlap its own output, so copy in rounds.
                     length => (from..from + length).for_each(|at| text.push(text[at])),
                 }
             }
@@ -135,13 +136,13 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
     (text.len() == end).then_some(())
 }
 
-/// Returns the longest copy from these positions.
+/// Returns the longest copy that starts at one of these positions.
 fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
     let in_reach = places.into_iter().flatten().filter(|from| at - from <= WINDOW);
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// Returns the length of the common prefix at both positions. `from` is the earlier one.
+/// Returns how many bytes are equal from the two positions on. `from` is the earlier position.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();
@@ -156,7 +157,7 @@ fn common(text: &[u8], from: usize, at: usize) -> usize {
     length + rest.iter().zip(&earlier[length..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Writes bytes that are not copied.
+/// Writes literal bytes and hexadecimal digits.
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     let (mut done, mut at) = (0, 0);
     while at < bytes.len() {
@@ -241,7 +242,7 @@ mod tests {
         places
     }
 
-    /// Returns the compressed size.
+    /// Checks that decompression restores the text. Returns the compressed size.
     #[track_caller]
     fn round_trip(dictionary: &str, head: &str, text: &str) -> usize {
         let all = [dictionary, head, text].concat();
@@ -283,7 +284,7 @@ mod tests {
         assert!(round_trip(&far, "", &far[..8]) > 3);
     }
 
-    /// Texts with repetitions, near and far.
+    /// Returns texts with repetitions, near and far.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[0-9a-f]{1,90}",

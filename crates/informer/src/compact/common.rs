@@ -8,7 +8,7 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Shared metadata, as JSON until it is read. It also helps to compress its objects.
+/// Metadata that several objects share, as JSON until its first read. The compressor can also copy from this JSON.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
@@ -43,7 +43,7 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // If few entries were removed, the next cleanup comes later.
+            // Reserve as many free entries as remain. If the cleanup removed few entries, the next cleanup comes later.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

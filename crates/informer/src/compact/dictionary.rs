@@ -11,31 +11,32 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// The dictionary and the shared metadata of one type. It exists as long as there is an object of the type.
+/// The dictionary and the shared metadata of one type. It exists as long as any compressed object of the type.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
-/// A text that only grows. An object is decompressed with the prefix with which it was compressed.
+/// A text that only grows. Each compressed object records the length of the text at its compression, and is
+/// decompressed with that prefix.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
     places: Places,
 }
 
-/// The maximum size of a dictionary. More would hardly help.
+/// The maximum size of a dictionary. A larger one would hardly improve compression.
 const MAX_LEN: usize = 32 << 10;
 
-/// The maximum part of one object in a dictionary.
+/// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, 8 adds about
-/// one object of each sort, and 7 adds too few.
+/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, a ratio of 8 adds
+/// about one object of each sort. A ratio of 7 adds too few.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. Each type has one for the whole process, because a `Deserialize` does not know its
+/// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` does not know the
 /// informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
@@ -60,8 +61,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses an object, and returns the length of the dictionary that was used. `before` must be known for
-    /// decompression.
+    /// Compresses `json`. Returns the result and the length of the dictionary that was used. Decompression needs the
+    /// same `before`.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -73,7 +74,7 @@ impl Dictionary {
         (compressed, known as u32)
     }
 
-    /// Returns the JSON that was compressed.
+    /// Decompresses an object and returns its JSON.
     pub(super) fn decompress(
         &self,
         before: [&[u8]; 2],
@@ -89,8 +90,8 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Adds an object to the dictionary, unless another thread has changed it meanwhile. That thread may have added a
-    /// similar object.
+    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary meanwhile, since
+    /// that thread may have added a similar object.
     fn learn(&self, before: &Arc<GrowingText>, json: &str) {
         let mut learnt = GrowingText::clone(before);
         let begin = learnt.text.len();

@@ -18,18 +18,18 @@ use super::dictionary::Dictionary;
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
-    /// Name, namespace, uid and resourceVersion, then the compressed JSON. One allocation, because allocators round up
-    /// each.
+    /// Name, namespace, uid and resourceVersion, then the compressed JSON. They share one allocation, because
+    /// allocators round up each allocation.
     data: Box<[u8]>,
-    /// The ends of these four strings.
+    /// Where the name, namespace, uid and resourceVersion end in `data`.
     ends: [u32; 4],
     /// The length of the JSON.
     size: u32,
-    /// The length of the dictionary that was used.
+    /// The length of the dictionary at the compression of this object.
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// Whether it may be in the cache of decoded objects.
+    /// Whether the object was decoded, so that the cache of decoded objects may contain it.
     was_decoded: AtomicBool,
     #[expect(clippy::box_collection, reason = "rarely present")]
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
@@ -81,14 +81,14 @@ impl Record {
         })
     }
 
-    /// Returns the JSON of the object. `None` only if there is a bug.
+    /// Returns the JSON of the object. `None` is only possible if compression has a bug.
     pub(super) fn json(&self) -> Option<String> {
         let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
         let before = [self.common.text().as_bytes(), head];
         self.dictionary.decompress(before, compressed, self.learnt as usize, self.size as usize)
     }
 
-    /// Returns the recently decoded object.
+    /// Returns the decoded object, if it was decoded recently.
     pub(super) fn recent<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.dictionary.recent.find(self.place())?.downcast().ok()
     }
@@ -99,7 +99,7 @@ impl Record {
         self.dictionary.recent.put(self.place(), decoded);
     }
 
-    /// The address of the data, which is unique among existing records.
+    /// Returns the address of the data, which is unique among existing records.
     fn place(&self) -> usize {
         self.data.as_ptr().addr()
     }
@@ -149,7 +149,7 @@ impl Metadata for Record {
 
     fn annotations(&self) -> &BTreeMap<String, String> {
         self.annotations.get_or_init(|| {
-            // The same JSON was parsed when the object arrived.
+            // The same JSON was parsed when the record was created, so parsing it cannot fail.
             let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
             skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
         })

@@ -14,10 +14,11 @@ use super::offload::off_the_runtime;
 
 /// Turns a stream of raw items into a stream of decoded items.
 ///
-/// Items that are ready are collected in batches, which are decoded off the runtime, several at a time. The order is
-/// kept. Small amounts, such as the events of a quiet watch, are decoded at once, which is faster than offloading them.
+/// Items that are ready are collected in batches. Several batches are decoded at a time, on threads outside the
+/// runtime. The order of the items is kept. A few small items, such as the events of a quiet watch, are decoded in
+/// place, which is faster than offloading them.
 pub(super) struct Decoding<S, I, O> {
-    /// `None` after the end.
+    /// `None` after the end of the source.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
@@ -29,22 +30,23 @@ pub(super) struct Decoding<S, I, O> {
 
 pub(super) type Decode<I, O> = dyn Fn(I) -> Result<O, ApiError> + Send + Sync;
 
-/// The approximate size of a batch: a few milliseconds of work, so that the cost of offloading does not matter.
+/// The approximate size of a batch. Decoding it takes a few milliseconds, so the cost of offloading does not matter.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// The maximum number of items in a batch, for sources that always have something ready.
+/// The maximum number of items in a batch. It applies to sources that always have an item ready.
 const BATCH_ITEMS: usize = 200;
 
-/// Up to this size, decoding is short enough for a current-thread runtime.
+/// The maximum number of bytes that are decoded in place. Decoding them is short enough for a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
-/// The maximum number of items that are decoded at once. Each may call a transform, which is user code and may be slow.
+/// The maximum number of items that are decoded in place. Each item may call a transform, which is user code and may be
+/// slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches that are being decoded. It bounds the memory if the source is faster than the decoder.
+/// The maximum number of batches in flight. It bounds the memory if the source is faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
-/// The number of bytes to decode.
+/// An item that knows the number of its bytes to decode.
 pub(super) trait RawSize {
     fn raw_size(&self) -> usize;
 }
@@ -66,7 +68,7 @@ where
         }
     }
 
-    /// Polls the next item. `None` at the end, which also follows an error.
+    /// Polls the next decoded item. Returns `None` at the end, which also follows an error.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -91,18 +93,18 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down, and this task with it.
+                // The runtime is shutting down and drops this task as well.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Whether only the source has to make progress.
+    /// Whether no batch is in flight, so that only the source can make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Takes the items that are ready. Returns whether they fill a batch.
+    /// Collects the items that the source has ready. Returns whether they fill a batch.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
@@ -121,7 +123,8 @@ where
         true
     }
 
-    /// Whether the collected items are few, and next in order.
+    /// Whether the collected items are few enough to decode in place. Earlier batches must be finished first, to keep
+    /// the order.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -129,7 +132,7 @@ where
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        // In a separate task, so that it progresses while another batch is awaited.
+        // Spawn a task, so that the batch progresses while another batch is awaited.
         self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 

@@ -19,11 +19,11 @@ use crate::publisher::Publisher;
 /// The drivers of an informer of several namespaces, each in its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Creates a driver. The string is the newest revision that other parts have seen.
+    /// Creates a driver. The string is the newest revision of all other drivers.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
-    /// The stop tokens of the running drivers.
+    /// The stop token of each running driver.
     running: BTreeMap<Place, CancellationToken>,
     tasks: JoinSet<Place>,
 }
@@ -40,7 +40,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         Self { followed, driver, publisher, whole, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Follows the set until told to stop.
+    /// Runs a driver for each namespace of the set until `stop` is cancelled.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         loop {
             let followed = self.followed.borrow_and_update().clone();
@@ -48,7 +48,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the last handle to the set is gone, so it cannot change any more.
+                // An error means that the last handle to the set was dropped, so the set cannot change any more.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -58,7 +58,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         }
     }
 
-    /// Ends the drivers of removed namespaces first, so that they write nothing after their objects are gone.
+    /// Switches to other namespaces. Ends the drivers of removed namespaces first, so that they write nothing after
+    /// their objects are deleted.
     async fn switch_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();
         let is_gone = |place: &Place| !places.contains(place);
@@ -73,11 +74,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Only now: the informer is as healthy as its remaining parts once the objects of removed namespaces are gone.
+        // Change the state only now. Once the objects of removed namespaces are deleted, the state depends only on the
+        // remaining parts.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // Not the revision of the store, which is the lowest revision of its parts.
+                // Do not use the revision of the store. It is the lowest revision of the parts, and this must be the
+                // newest.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
@@ -94,7 +97,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down, and this task with it.
+            // The runtime is shutting down and drops this task as well.
             Err(_) => pending().await,
         }
     }

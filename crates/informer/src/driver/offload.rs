@@ -1,10 +1,11 @@
-//! Runs long work on threads that are not workers of the runtime.
+//! Offloads long functions to threads that are not workers of the async runtime.
 //!
-//! Work runs in tokio's pool for blocking work. Other code may block that pool for any time, so work that does not
-//! start within [`PATIENCE`] gets its own thread.
+//! A function first goes to tokio's pool of blocking threads. Other code may block that pool for any time. So a
+//! function that does not start within [`PATIENCE`] gets a new thread.
 //!
-//! All informers of a process together have at most as many pieces of work in flight as there are processors. After
-//! [`LONGEST_WAIT`], work starts anyway: user code in one piece of work may wait for another piece.
+//! All informers of a process share one limit: at most one function for each processor runs at a time, and at least
+//! two. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise user code that waits for another
+//! offloaded function could deadlock.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,21 +19,21 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// How long work may wait in tokio's pool.
+/// How long a function may wait for a thread of tokio's pool.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long work waits for a slot.
+/// How long a function waits for a permit.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` on another thread and waits for it. A panic of `work` is resumed here. If the future is dropped before
-/// the work has started, the work never starts.
+/// Runs `work` on another thread and waits for its result. A panic of `work` is resumed here. If the future is dropped
+/// before `work` has started, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
     let queued = Queued::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
         drop(permit);
-        // The caller may be gone.
+        // An error means that the caller has dropped the future.
         let _ = answer.send(done);
     });
     let job = queued.0.clone();
@@ -48,7 +49,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
             let job = queued.0.clone();
             let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
             if thread.is_err() {
-                // No thread is available, so it runs here.
+                // The operating system has no thread left, so block this one.
                 run(&queued.0);
             }
             answered.await
@@ -57,7 +58,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down, and this task with it.
+        // The runtime is shutting down and drops this task as well.
         Err(_) => pending().await,
     }
 }
@@ -72,7 +73,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// Work that a thread may take. Dropping it cancels work that has not started.
+/// A function that the first free thread takes. Dropping this value cancels the function if it has not started.
 struct Queued(Job);
 
 impl Queued {
@@ -92,22 +93,22 @@ fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
     job.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs the work, unless another thread has taken it.
+/// Runs the function, unless another thread has taken it.
 fn run(job: &Job) {
     if let Some(work) = take(job) {
         work();
     }
 }
 
-/// The right to run one piece of work.
+/// A permit to run one offloaded function.
 struct Permit(());
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static FREED: Notify = Notify::const_new();
 
 impl Permit {
-    /// Waits for a slot. `None` on a timeout. A waiting task owns nothing, so a task that is never polled again blocks
-    /// no other.
+    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. A waiting task has no place in a queue, so a task
+    /// that is never polled again does not block others.
     async fn wait() -> Option<Self> {
         let wait = async {
             loop {
@@ -125,7 +126,7 @@ impl Permit {
         static PERMITS: OnceLock<usize> = OnceLock::new();
         let permits = *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
         let next = |taken: usize| (taken < permits).then(|| taken + 1);
-        // Lazily, because dropping a slot frees it.
+        // Create the permit only on success, because dropping a permit returns it.
         TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(()))
     }
 }

@@ -20,30 +20,30 @@ use crate::decode::Observed;
 use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
 
-/// Executes the requests of a driver.
+/// Executes the requests of a driver. Holds the open watch and the permit of the current list.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// The request line in errors.
+    /// The request line for errors.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// The list in progress asks for the newest state. After a restore, the server may use known versions for other
-    /// objects.
+    /// Whether the list in progress asks for the newest state. After a restore from a backup, the server may use the
+    /// same versions for other states.
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The slot of the list in progress, paged or streamed.
+    /// The permit of the list in progress, paged or streamed.
     permit: Option<OwnedSemaphorePermit>,
     /// The open watch.
     events: Option<Events<T, L>>,
 }
 
-/// The bounds of a driver's requests.
+/// The limits of a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// How long a request may deliver nothing before the source counts as dead.
+    /// The time without any data after which a request fails.
     pub(crate) idle: Duration,
-    /// The slots for lists of all drivers of an informer.
+    /// The permits for lists. All drivers of an informer share them.
     pub(crate) lists: Arc<Semaphore>,
 }
 
@@ -51,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<CatchDrop<T>>>;
 
-/// The number of objects of a page between two reports of its progress.
+/// The progress of a page is reported each time that this number of objects was received.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
@@ -146,11 +146,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the next event if it is ready.
+    /// Returns the next event or the end of the watch, if it is ready.
     pub(super) fn ready(&mut self) -> Option<Input<Observed<CatchDrop<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // The next poll registers a real waker.
+            // This poll registered a no-op waker. The next poll registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -171,17 +171,17 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
 
     async fn acquire_permit(&mut self) {
         if self.permit.is_none() {
-            // The semaphore is never closed.
+            // Acquiring only fails if the semaphore is closed, and it is never closed.
             self.permit = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
 
-    /// Returns the next part of a page, or an error if the source delivers nothing for too long.
+    /// Returns the next object or the metadata of a page. Returns an error if the source delivers nothing for too long.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // Without a timer if it is ready.
+        // If it is ready, return it without the cost of a timer.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -189,7 +189,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // It is being decoded, which may take any time.
+                // The source has delivered data, which is still being decoded. Decoding has no timeout.
                 Err(_) => {}
             }
         }
@@ -200,7 +200,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         ApiError { request: Some(self.request.clone()), ..error }
     }
 
-    /// Reads a whole page.
+    /// Reads a whole page of a list.
     async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<CatchDrop<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
@@ -216,13 +216,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.0.push(observed);
                     if items.0.len().is_multiple_of(PROGRESS) {
-                        // The reflector only sees complete pages.
+                        // Report the progress here, because the reflector only receives complete pages.
                         self.states.report_progress(before + items.0.len());
                     }
                 }
                 Part::Metadata(observed) => metadata = Some(observed),
             }
-            // A page that is ready as a whole would block other tasks.
+            // Without this, a page whose objects are all ready would block other tasks.
             tokio::task::coop::consume_budget().await;
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
@@ -230,7 +230,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// The objects of a page that may fail or be abandoned.
+/// The objects of a page, until the page is complete. Many objects are dropped on another thread.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {

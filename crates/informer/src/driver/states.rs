@@ -1,4 +1,4 @@
-//! The state of each driver, and the resulting state of the informer.
+//! The state of each driver, and how the states form the state of the informer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::cache::version::is_older;
 use crate::namespaces::Place;
 use crate::{InformerState, ListProgress, StopCause};
 
-/// The place where a driver reports its state.
+/// A driver reports its state through this handle.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
@@ -19,8 +19,8 @@ pub(crate) struct States {
 
 /// The state of an informer.
 ///
-/// Its lock is held only to copy and to replace reference counts. States are merged, cloned and dropped without it, and
-/// tasks are woken without it: a cause may contain a user's error, and a waker is user code.
+/// The lock is held only to copy and replace reference counts. States are merged, cloned and dropped without the lock,
+/// because a state may contain a user's error. Tasks are also woken without the lock, because a waker is user code.
 #[derive(Default)]
 pub(crate) struct Whole {
     inner: Mutex<Inner>,
@@ -32,18 +32,18 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// Incremented by each change that wakes.
+    /// The number of state changes that waiting tasks were notified of.
     version: u64,
 }
 
 impl Whole {
-    /// Returns the reporter for the driver of a part.
+    /// Returns the handle for the driver of this part.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
         self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }
     }
 
-    /// Sets the parts that count.
+    /// Sets the current parts. The state of the informer no longer depends on removed parts.
     pub(super) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
@@ -55,7 +55,7 @@ impl Whole {
         self.changed.notify_waiters();
     }
 
-    /// The informer has ended. The first cause wins.
+    /// Records that the informer has ended. Later calls have no effect.
     pub(crate) fn stop(&self, cause: StopCause) {
         let mut inner = self.lock();
         if inner.stopped.is_some() {
@@ -71,7 +71,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state and a number that changes with each change that wakes.
+    /// Returns the state, and the number of changes that waiting tasks were notified of.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -105,11 +105,11 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces the state of a part and returns the previous one. Does nothing if the part no longer counts.
+    /// Replaces the state of a part and returns the previous state. Does nothing if the part was removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // If the state of a part is unchanged, the merged state is unchanged.
+        // The state of the informer only changes if the state of a part changes.
         let is_news = !state.is_like(&next);
         let before = std::mem::replace(state, next);
         let is_news = !std::mem::replace(&mut inner.has_begun, true) || is_news;
@@ -126,13 +126,13 @@ impl Whole {
     }
 }
 
-/// The state of a driver that is about to list.
+/// The initial state of a driver. It is about to list.
 fn initial_state() -> Arc<InformerState> {
     Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }
 
 impl States {
-    /// Returns the last reported state. `None` if the driver no longer counts.
+    /// Returns the last reported state. `None` if the part of the driver was removed.
     pub(super) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
@@ -154,7 +154,8 @@ impl States {
     }
 }
 
-/// Merges the states of all parts: the failure that has lasted longest, otherwise the progress, otherwise the lowest revision.
+/// Merges the states of all parts. A failure has priority, and the oldest one is returned. Otherwise the result is the progress of the
+/// lists, or the lowest revision if all lists are complete.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

@@ -1,4 +1,4 @@
-//! An API whose writes an overlay shows.
+//! An API that reports its writes to an overlay.
 
 use std::fmt;
 
@@ -8,15 +8,16 @@ use super::Overlay;
 
 /// An [`ObjectApi`] whose writes an [`Overlay`] shows at once: see [`Overlay::api`].
 ///
-/// The overlay shows the response of the server, without the projection and the transform of the informer. After a
-/// deletion, a read checks whether the object is gone or waits for finalizers. If that read fails, the overlay shows
-/// the object until the cache has the deletion. It does so, too, if another client has deleted and recreated the object
-/// and the cache has not seen that. Before the deletion of an object that the cache lacks, a read gets its uid.
+/// The overlay shows the response of the server, without the projection and the transform of the informer. Deletions
+/// need more requests. If the cache lacks the object, a GET before the deletion finds out its uid. A GET after the
+/// deletion checks whether the object is gone or waits for finalizers. If that GET fails, the overlay shows the object
+/// until the cache has the deletion. The same happens if another client has deleted and recreated the object, and the
+/// cache has not seen the new object yet.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may or may not have executed a write, and the overlay does not
-/// show it.
+/// Dropping a future cancels the request. The server may have executed a write or not, and the overlay does not show
+/// that write.
 ///
 /// # Examples
 ///
@@ -67,7 +68,8 @@ impl<A, T> OwnWrites<A, T> {
 }
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
-    /// Reports the response of the server. If its resourceVersion is not a number, it is shown once the cache has it.
+    /// Reports the response of the server to the overlay. If its resourceVersion is not a number, reads return the
+    /// object only after the cache has received it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object
@@ -105,14 +107,16 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         }
         let last = match self.overlay.get(key) {
             Some(last) => Some(last),
-            // The cache can lack an object that exists. Without its uid, the deletion could not be shown.
+            // The cache can lack an object that exists. Get its uid, because the overlay cannot show a deletion without
+            // it.
             None => self.api.get(key).await.ok().map(Into::into),
         };
         self.api.delete(key, options).await?;
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
             (Err(error), Some(last)) if error.is_not_found() => _ = self.overlay.deleted(last),
-            // The deletion succeeded, and the cache will receive it.
+            // The deletion succeeded, but the overlay cannot show it. Reads return the object until the cache receives
+            // the deletion.
             (Err(_), _) => {}
         }
         Ok(())

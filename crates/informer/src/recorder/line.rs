@@ -1,4 +1,4 @@
-//! The lines of a recording.
+//! The entries of a recording.
 
 use std::error::Error;
 use std::io::{self, BufRead, Read};
@@ -12,7 +12,7 @@ use pintle_meta::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A header line and its body.
+/// An entry: a header line and a body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line {
     /// The time since the start of the recording.
@@ -35,7 +35,7 @@ pub(crate) enum Record {
     End,
     /// The file has reached its size limit.
     Full,
-    /// The reason why recording stopped.
+    /// The reason why recording stopped. Later entries are missing.
     Lost(String),
 }
 
@@ -50,11 +50,12 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
-/// The options of a request, for readers of the file.
+/// The options of a request. They are recorded for people who read the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requested {
-    /// `None` for the namespace of the source. Empty for all namespaces.
+    /// The namespace of the request. `None` means the namespace of the source, and an empty string means all
+    /// namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
     resource_version: String,
@@ -100,14 +101,14 @@ struct TooLarge {
     limit: usize,
 }
 
-/// The maximum length of a header line.
+/// The maximum length of a header line, in bytes.
 const LONGEST: u64 = 256;
 
-/// The prefix of the types of oversized objects.
+/// The prefix of the entry types of oversized objects.
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
-    /// Returns the approximate size in memory.
+    /// Returns the approximate size of the entry in memory.
     pub(super) fn size(&self) -> usize {
         let object = match &self.record {
             Record::Item(RawObject::Json(json))
@@ -128,7 +129,7 @@ impl Line {
         [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
     }
 
-    /// Reads the next line. `None` at the end, or if the file ends in the middle of a line.
+    /// Reads the next entry. `None` at the end of the file, or if the file ends in the middle of an entry.
     pub(crate) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut header = String::new();
         file.by_ref().take(LONGEST).read_line(&mut header)?;
@@ -157,7 +158,7 @@ impl Line {
 }
 
 impl Record {
-    /// Returns the type and the body.
+    /// Returns the entry type and the body.
     fn written(&self) -> (String, Bytes) {
         let (what, body) = match self {
             Self::Source(source) => ("SOURCE", json(source)),
@@ -230,7 +231,7 @@ fn written(what: &str, object: &RawObject) -> (String, Bytes) {
 }
 
 fn json(value: &impl Serialize) -> Bytes {
-    // Structs of strings and numbers can always be serialized.
+    // Serializing cannot fail, because the value only has strings and numbers.
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
@@ -281,7 +282,7 @@ impl From<&WatchOptions> for Requested {
 impl From<TooLarge> for RawObject {
     fn from(found: TooLarge) -> Self {
         let TooLarge { key, uid, resource_version, size, limit } = found;
-        // Servers only have objects with valid names.
+        // Parsing cannot fail, because servers only have objects with valid names.
         let key = key.and_then(|key| key.parse().ok());
         Oversized { key, uid, resource_version, size, limit }.into()
     }
@@ -298,7 +299,7 @@ impl From<&ApiError> for Failure {
             ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
-            // An unknown kind is recorded as one that ends a round, as most kinds do.
+            // Record an unknown kind of error as a decode error. Like most kinds, it makes the reflector list again.
             _ => (Kind::Decode, error.to_string()),
         };
         let line = error.request.as_deref();

@@ -20,33 +20,33 @@ use super::line::{Line, Record, Source};
 
 /// Replays a recording of a [`Recorder`](super::Recorder): a source for an informer in a test.
 ///
-/// Requests are answered in their recorded order, each with the recorded delay. With tokio's clock paused, a night
-/// takes no time. The options of a request are not compared, but if a list is requested where a watch was recorded, or
-/// the reverse, the request fails, and the state of the informer shows the error. After the last answer, requests stay
-/// pending. If the file was truncated, for example because its process was killed, all complete entries are replayed.
-/// Anything after a `FULL` or `LOST` entry is ignored.
+/// Requests are answered in their recorded order, each with the recorded delay. With tokio's clock paused, the replay
+/// of a night takes no time. The options of a request are not compared. But if a list is requested where a watch was
+/// recorded, or the reverse, the request fails. The state of the informer then shows the error. After the last recorded
+/// answer, requests stay pending. If the file was truncated, for example because the recording process was killed, all
+/// complete entries are replayed. Anything after a `FULL` or `LOST` entry is ignored.
 ///
-/// The informer determines the delays between requests. To reproduce them, use the same
-/// [`seed`](crate::InformerConfig::seed).
+/// The informer chooses the delays between requests. To reproduce them, use the same
+/// [`seed`](crate::InformerConfig::seed) as in the recorded process.
 ///
 /// # Examples
 ///
 /// See [`Recorder`](super::Recorder).
 pub struct Recording<T> {
-    /// Its namespace determines which requests are replayed.
+    /// The resource and the namespace. The namespace determines which requests are replayed.
     source: Source,
     calls: Arc<Calls>,
     object: PhantomData<fn() -> T>,
 }
 
-/// The recorded requests for each namespace. `None` means all namespaces.
+/// The recorded requests of each namespace. `None` means all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
 /// A recorded request.
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// The responses, each with the time since the start of the request.
+    /// The responses. Each has the time since the start of the request.
     records: VecDeque<(Duration, Record)>,
 }
 
@@ -91,8 +91,9 @@ impl<T> Recording<T> {
     }
 
     /// Returns the source of one namespace, or of all namespaces for `None`, for an informer [of several
-    /// namespaces](crate::SharedInformer::of_namespaces) whose [sources were recorded](super::Recorder::record). A
-    /// namespace that is added again continues where it stopped. A namespace that was not recorded never answers.
+    /// namespaces](crate::SharedInformer::of_namespaces) whose [sources were recorded](super::Recorder::record). If a
+    /// namespace is removed and added again, its replay continues where it stopped. Requests in a namespace that was
+    /// not recorded stay pending.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();
@@ -100,7 +101,7 @@ impl<T> Recording<T> {
         Self { source, calls: self.calls.clone(), object: PhantomData }
     }
 
-    /// Answers the next request.
+    /// Answers the next request with the recorded response.
     async fn answer<I>(
         &self,
         is_watch: bool,
@@ -161,12 +162,12 @@ impl<T: 'static> ListWatch for Recording<T> {
     }
 }
 
-/// Returns the end of a stream.
+/// Turns a record into the end or the error of a stream.
 fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
     match record {
         Record::Failed(failure) => Err((*failure).into()),
         Record::End => Ok(None),
-        _ => Err(ApiError::decode("the recording contains an entry here that does not answer such a request")),
+        _ => Err(ApiError::decode("the next entry of the recording does not answer a request of this kind")),
     }
 }
 
@@ -182,7 +183,7 @@ impl<I> Stream for Replayed<I> {
     type Item = Result<I, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // The recording has no more entries of this stream, so it stays silent.
+        // The recording has no more entries of this stream, so the stream stays pending.
         let Some((after, _)) = self.records.front() else { return Poll::Pending };
         let due = self.began + *after;
         if due > Instant::now() {

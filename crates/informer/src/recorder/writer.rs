@@ -17,13 +17,13 @@ use tracing::dispatcher;
 
 use super::line::{Line, Record};
 
-/// The channel to the thread. When it is dropped, the thread writes the remaining lines and ends.
+/// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {
     /// `None` after recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
-    /// The number of bytes in the channel, which bounds it.
+    /// The number of bytes in the channel. It limits the memory of the channel.
     waiting: Arc<AtomicUsize>,
-    /// The error that stopped the recording. Closed when the thread has ended.
+    /// The error that stopped the recording. The channel closes when the thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
@@ -31,35 +31,35 @@ pub(super) struct Lines {
 struct Writer<W> {
     path: PathBuf,
     file: W,
-    /// The maximum length of the file.
+    /// The maximum length of the file, in bytes.
     limit: u64,
     /// The number of written bytes.
     written: u64,
     /// Lines that were not written yet.
     buffer: Vec<u8>,
-    /// The time of the last line.
+    /// The time of the last line, since the start of the recording.
     at: Duration,
 }
 
-/// The maximum number of bytes in the channel: what a source sends in about a second.
+/// The maximum number of bytes in the channel. A fast source sends that much in about a second.
 const WAITING: usize = 64 << 20;
 
-/// The size of a write, if enough data waits.
+/// The number of bytes in a write, if that many are waiting.
 const BUFFER: usize = 64 << 10;
 
-/// Space for the line that ends the recording.
+/// The number of bytes that are reserved for the entry that ends the recording.
 const LAST: u64 = 64;
 
 const TOO_SLOW: &str = "the disk is too slow";
 
 impl Lines {
-    /// Starts a thread that writes to an empty file. `path` is used in logs.
+    /// Starts a thread that writes to `file`, which must be empty. `path` is used in logs.
     pub(super) fn start(file: impl Write + Seek + Send + 'static, path: PathBuf, limit: u64) -> io::Result<Self> {
         let (sender, lines) = unbounded();
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // The thread logs to the same subscriber.
+        // The thread must log to the same subscriber as the caller.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {
@@ -73,10 +73,10 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Sends a line without waiting. If the writer falls too far behind, the recording ends with a line that says so.
-    /// Lines are sent in the order of their times.
+    /// Sends a line to the thread without waiting. If the thread falls too far behind, the recording ends with an entry
+    /// that says so. The order of the lines is the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
-        // Nothing panics under this lock.
+        // Nothing panics under this lock, so poison is ignored.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lines) = &*sender else { return };
         let line = make();
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    /// Completes when the file is complete.
+    /// Completes when the file contains all lines, or when the recording has stopped.
     pub(super) fn end(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<> {
         let mut end = self.end.clone();
         async move {
@@ -105,7 +105,7 @@ impl Lines {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Writes lines until the channel or the recording ends.
+    /// Writes lines until the channel closes or the recording ends.
     fn run(&mut self, lines: &Receiver<Line>, waiting: &AtomicUsize) -> io::Result<()> {
         while let Some(line) = self.next(lines)? {
             waiting.fetch_sub(line.size(), Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line, and flushes the buffer before it has to wait.
+    /// Returns the next line. Flushes the buffer before it waits for a line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -148,11 +148,12 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Writes the line that ends the recording over the last incomplete line, which leaves space for it on a full disk.
+    /// Ends the recording with an entry that says why. It overwrites the last incomplete entry, so there is space for
+    /// it even on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");
-        // For an error of the operating system, only its kind, to save space.
+        // For an error of the operating system, write only its kind, to save space.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
         let place = self.file.seek(SeekFrom::Start(self.written));

@@ -11,16 +11,16 @@ use crate::ListProgress;
 
 /// The objects of a streaming list, each in its newest state.
 ///
-/// The objects are in a vector, which is returned unchanged when the list is complete. A map of 100,000 keys would have
-/// to be dropped at once. The lookup table has nothing to drop.
+/// The objects are in a vector, so that they can be returned at once when the list is complete. A map with 100,000 keys
+/// would take long to drop. The lookup table contains only numbers, so dropping it is cheap.
 pub(super) struct Initial<T> {
-    /// In the order of the stream, except that the last object fills the gap of a deleted one. The same stream yields
-    /// the same list.
+    /// The objects in the order of the stream. If an object is deleted, the last object takes its place. The same
+    /// stream always yields the same order.
     objects: Vec<T>,
-    /// The hash of the key of each object, and its position.
+    /// The hash of each object's key, and the position of the object.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// When the last new object arrived, or when the stream was opened.
+    /// When the last new object arrived. Before that, when the stream was opened.
     pub(super) progressed: Instant,
 }
 
@@ -72,7 +72,7 @@ impl<T> Initial<T> {
     }
 }
 
-/// Whether both are states of the same object.
+/// Whether both have the same key, so that they are states of one object.
 fn is_one<T: Object>(one: &T, other: &T) -> bool {
     let (one, other) = (one.metadata(), other.metadata());
     one.name() == other.name() && one.namespace() == other.namespace()

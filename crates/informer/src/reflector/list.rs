@@ -1,4 +1,4 @@
-//! Lists: pages and their failures.
+//! Lists in pages, and how the reflector continues after a failed page.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,16 +12,16 @@ use crate::{ListProgress, ReflectorError};
 /// The default page size.
 const PAGE_SIZE: u32 = 500;
 
-/// A list in progress.
+/// A paged list in progress.
 pub(super) struct Pages<T> {
     /// The options of the first page.
     first: ListOptions,
     /// The tokens of the pages that were requested.
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
-    /// The number of objects on later pages, if the server reported it.
+    /// The number of objects on later pages. `None` if the server did not report it.
     remaining: Option<u64>,
-    /// The revision of the first page, which all pages share. `None` before the first page.
+    /// The revision of the first page. All pages have this revision. `None` before the first page.
     resource_version: Option<String>,
 }
 
@@ -36,7 +36,8 @@ impl<T: Object> Reflector<T> {
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
-            // With a limit, the server would bypass its cache. At "0" it ignores the limit, unless it has no cache.
+            // With a revision and a limit, the server would bypass its watch cache. At revision "0" it ignores the
+            // limit, unless it has no watch cache.
             None if is_bound => 0,
             None => PAGE_SIZE,
         };
@@ -44,7 +45,7 @@ impl<T: Object> Reflector<T> {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             resource_version: resource_version.to_owned(),
-            // Servers read a revision with a limit but without a match as a request for exactly that revision.
+            // Without a match, servers read a revision with a limit as a request for exactly that revision.
             resource_version_match: (is_bound && limit > 0).then_some(ResourceVersionMatch::NotOlderThan),
             limit,
             ..ListOptions::default()
@@ -54,7 +55,7 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
         let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
-            // The list would never end.
+            // The server repeats a page, so the list would never end.
             true => {
                 Err(ApiError::decode("a page names an earlier page as the next one, so the list would have no end"))
             }
@@ -89,7 +90,7 @@ impl<T: Object> Reflector<T> {
         }
         self.version_unavailable = false;
         self.list_succeeded();
-        // A list does not show that watches work again.
+        // A successful list does not prove that watches work again, so keep a failure of the watch.
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

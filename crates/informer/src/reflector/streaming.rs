@@ -1,4 +1,4 @@
-//! Streaming lists: a watch that starts with the initial state.
+//! Streaming lists. A streaming list is a watch that starts with the initial state.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,11 @@ use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
 
-/// The maximum number of unfinished streaming lists in a row.
+/// The number of unfinished streaming lists in a row after which the reflector uses a plain list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// How long streaming lists stay off if a server does not finish them. It may be replaced by then.
+/// How long the reflector uses plain lists after the server did not finish a streaming list. The server may be upgraded
+/// in the meantime.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -76,14 +77,14 @@ impl<T: Object> Reflector<T> {
             }
         }
         if now >= self.gives_up(&stream, &initial) {
-            // A stream that always has something ready never times out.
+            // Check the deadline here as well. A stream that always has an event ready never times out.
             return Step { discarded: initial.into_objects(), ..self.streaming_failed(now) };
         }
         self.receive_initial(stream, initial)
     }
 
-    /// The server accepted a streaming list and did not finish it. It may ignore the parameters because it does not
-    /// know them.
+    /// Uses a plain list, because the server accepted a streaming list and did not finish it. Old servers ignore the
+    /// parameters of streaming lists.
     pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
         self.pause_streams(now);
         Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }
@@ -94,7 +95,7 @@ impl<T: Object> Reflector<T> {
             self.version_unavailable = true;
             return self.open_stream().into();
         }
-        // A server that asks for a delay does not want a list instead.
+        // If the server asks for a delay, a plain list at once would ignore that.
         if is_passing(&error) || error.retry_after.is_some() {
             return self.delay(now, Some(ReflectorError::watch(error)), Then::StreamingList);
         }
@@ -139,7 +140,7 @@ impl<T: Object> Reflector<T> {
         self.streams_paused_until = Some(now + self.stream_pauses.next(None));
     }
 
-    /// Returns the start revision of a streaming list.
+    /// Returns the minimum revision of a streaming list.
     fn streaming_version(&self) -> String {
         if self.version_unavailable { String::new() } else { self.floor().to_owned() }
     }

@@ -8,16 +8,18 @@ use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
 use crate::cache::version;
 
-/// A watch that ends earlier counts as short.
+/// The duration below which a watch counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The number of short watches in a row that are reopened at once if they delivered events. More look like a loop.
+/// The number of short watches in a row that are reopened without a delay, if they delivered events. More short watches
+/// in a row look like an endless loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of unanswered watch requests in a row before the reflector lists.
+/// The number of unanswered watch requests in a row that are repeated. After the next one, the reflector lists.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// The bookmark period of kube-apiserver. Two bookmarks in shorter succession do not prove a shorter period.
+/// The bookmark period of kube-apiserver. If two bookmarks arrive in shorter succession, that does not prove a shorter
+/// period.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// An open watch.
@@ -25,14 +27,15 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// When the last event arrived, or when the watch was opened.
+    /// When the last event arrived. Before that, when the watch was opened.
     last_received: Instant,
-    /// When the last bookmark arrived.
+    /// When the last bookmark arrived, if any.
     bookmarked: Option<Instant>,
-    /// The longest time between two bookmarks.
+    /// The longest time between two bookmarks of this watch.
     bookmark_gap: Option<Duration>,
     has_news: bool,
-    /// The server started with synthetic events, whose revisions are unordered, and has not sent a real event yet.
+    /// Whether the server may still be sending synthetic events. A watch without a revision starts with them, and their
+    /// revisions are unordered.
     is_synthetic: bool,
 }
 
@@ -43,7 +46,8 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
-    /// Continues after a watch. Without a revision, only a list can show which objects were deleted.
+    /// Opens the next watch at the last revision. Lists if there is no revision, because a watch would then not show
+    /// which objects were deleted.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch() } else { self.begin_round() }
     }
@@ -55,7 +59,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // An open watch clears every failure except short watches, which are cleared when a watch lasts.
+                // An open watch clears every failure except short watches. A watch clears those once it has lasted long
+                // enough.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -64,8 +69,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // An unanswered request shows nothing about the state of the server, but a list may work where a watch does
-        // not.
+        // An unanswered request says nothing about the state of the server. But after several of them, a list may work
+        // where a watch does not.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -108,7 +113,8 @@ impl<T: Object> Reflector<T> {
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // The server may send bookmarks rarely or never, and each reopened watch costs it something.
+            // Wait longer next time. The server may send bookmarks rarely or never, and each reopened watch costs it a
+            // request.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
@@ -132,7 +138,7 @@ impl<T: Object> Reflector<T> {
     }
 
     pub(super) fn stream(&self, now: Instant, timeout: Duration, is_synthetic: bool) -> Stream {
-        // A lifetime beyond the range of the clock is replaced by a day.
+        // If the clock cannot represent the deadline, use a day instead.
         const DAY: Duration = Duration::from_secs(24 * 3600);
         let until = now.checked_add(timeout.saturating_add(self.config.watch_grace)).unwrap_or(now + DAY);
         Stream {
@@ -157,8 +163,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns when the watch counts as dead if nothing arrives, also for the first watch of a server. If a server
-    /// sends no bookmarks, one or two watches are reopened in vain. `None` means never.
+    /// Returns when the watch counts as dead if nothing arrives. `None` means never. The rule also applies to the first
+    /// watch of a server, before any bookmark. If a server sends no bookmarks, one or two watches are reopened
+    /// needlessly.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -195,8 +202,8 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Whether an ended watch was successful: it lasted, or it delivered events and is not one of many short watches in
-    /// a row. Then delays are reset.
+    /// Whether the ended watch was successful. It was if it lasted long enough, or if it delivered events and there
+    /// were not too many short watches in a row. A success resets the delays.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -210,12 +217,12 @@ impl<T: Object> Reflector<T> {
 }
 
 impl Stream {
-    /// Continues a finished streaming list as a watch.
+    /// Returns the watch that continues after a complete streaming list.
     pub(super) fn after_list(self, now: Instant) -> Self {
         Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Records an event. Returns the longest time between bookmarks, if the event is a bookmark and not the first one.
+    /// Records an event. For a bookmark after the first one, returns the longest time between bookmarks.
     fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.last_received = now;
         self.has_news = true;
@@ -228,12 +235,12 @@ impl Stream {
     }
 }
 
-/// Whether the stream broke off, which is a common way to end.
+/// Whether the stream was interrupted. That is a normal end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Whether the error is temporary and shows nothing about the state of the server.
+/// Whether the error is temporary and says nothing about the state of the server.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

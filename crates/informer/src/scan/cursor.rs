@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// A position in JSON. A method that returns `None` does not move it. Each method takes time in proportion to the bytes
-/// that it passes.
+/// A position in JSON. If a method returns `None`, the position is unchanged. Each method takes time in proportion to
+/// the bytes that it passes.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past an object or array. It does not check that brackets match.
+    /// Moves past an object or array, without a check that the kinds of brackets match.
     fn skip_nested(&mut self) -> Option<()> {
         let (mut at, mut depth) = (self.at, 0_usize);
         loop {
@@ -87,16 +87,16 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
         if *bytes.get(at)? == b'"' {
             return Some(at);
         }
-        // The byte after a backslash does not end the string.
+        // Skip the byte after a backslash, because an escaped quote does not end the string.
         at += 2;
     }
 }
 
-/// Returns the number of bytes before a quote or a backslash. It reads eight bytes at a time, without larger vectors,
-/// because strings are usually short.
+/// Returns the number of bytes before the first quote or backslash. It reads eight bytes at a time. Larger vectors
+/// would not pay off, because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // Sets the highest bit of each zero byte. Bytes after the first zero byte may be set by mistake, which does not
+    // Sets the highest bit of each zero byte. It may also set bits of bytes after the first zero byte, which does not
     // matter.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -11,12 +11,12 @@ fn scanner() -> Scanner {
     Scanner::new(&projection.without(&["spec", "a\"b"]))
 }
 
-/// Returns the bytes that the scanner keeps.
+/// Returns the bytes of an object without the fields that the scanner cuts.
 fn pruned(json: &[u8]) -> Option<Vec<u8>> {
     Some(scanner().scan(json)?.pruned(json).into_owned())
 }
 
-/// Returns the tree that the scanner should keep.
+/// Removes the fields from the tree that the scanner should cut.
 fn prune(object: &mut Value) {
     fn remove(value: &mut Value, path: &[&str]) {
         match (value, path) {
@@ -112,7 +112,8 @@ fn scan_ends_after_the_metadata() {
     assert_eq!(&*outline.pruned(json), br#"{"metadata":{"name":"a"},"spec":"#);
 }
 
-/// Objects with the field names of the scanner, at relevant and irrelevant places.
+/// Returns objects with field names that the scanner handles. The names occur at places where they matter and at
+/// others.
 fn object() -> impl Strategy<Value = Value> {
     let names = [
         "metadata",
@@ -145,7 +146,7 @@ fn object() -> impl Strategy<Value = Value> {
     value.prop_filter("an object", Value::is_object)
 }
 
-/// Formats as some servers might: indented, or with escaped letters in names.
+/// Serializes the object as some servers might: indented, or with escaped letters in field names.
 fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
     let text = if is_pretty { serde_json::to_string_pretty(object) } else { serde_json::to_string(object) };
     let text = text.unwrap();

@@ -1,4 +1,4 @@
-//! What the drivers of one informer share.
+//! The state that all drivers of one informer share.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::reflector::Reflector;
 use crate::selection::{Selected, Selection, Selectors};
 use crate::{InformerConfig, ReflectorConfig};
 
-/// What the drivers of one informer share.
+/// The state that all drivers of one informer share, and its configuration.
 pub(super) struct Work<T> {
     name: String,
     scope: Arc<Scope<T>>,
@@ -41,7 +41,7 @@ pub(super) struct Work<T> {
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// `one` is a source of the informer. It determines the resource.
+    /// Prepares an informer. `one` is any of its sources and determines the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
         let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
@@ -72,8 +72,8 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver of one part. It does not accept states older than `known_elsewhere`, the newest revision that
-    /// other parts have seen.
+    /// Creates the driver of one part. The driver does not accept states older than `known_elsewhere`, the newest
+    /// revision of the other parts.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,
@@ -81,7 +81,7 @@ impl<T: Object> Work<T> {
         known_elsewhere: String,
     ) -> Driver<T, Selected<L>> {
         let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
-        // Each driver has another seed, so that their delays differ.
+        // Give each driver its own seed, so that their delays differ.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let list_watch = Selected::new(source, self.selection.clone());
@@ -104,7 +104,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the informer, which runs `work` once it starts.
+    /// Creates the informer. It runs `work` once it is started.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,

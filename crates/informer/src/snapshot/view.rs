@@ -1,4 +1,4 @@
-//! Snapshots of several caches at one moment.
+//! Snapshots of several caches at the same moment.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::Snapshot;
 use crate::Lister;
 use crate::store::Held;
 
-/// Snapshots of several caches at one moment: no cache changes while the view is created.
+/// Snapshots of several caches at the same moment. No cache changes while the view is created.
 ///
 /// # Examples
 ///
@@ -32,17 +32,17 @@ use crate::store::Held;
 /// assert_eq!(view.resource_versions(), ["", "7"]);
 /// ```
 pub struct View {
-    /// A `Snapshot` for each cache, by the address of the cache.
+    /// The snapshot of each cache, and the address of the cache.
     snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
     resource_versions: Vec<String>,
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Meanwhile the writers of these caches wait, but no readers.
+    /// Takes a snapshot of each cache. Writers of these caches wait meanwhile. Readers do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // A fixed order prevents deadlocks between two views. Each cache is held once.
+        // A fixed order of the locks prevents deadlocks between two views. Each cache is locked once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());
@@ -80,7 +80,7 @@ impl fmt::Debug for View {
     }
 }
 
-/// A cache for a [`View`]: a [`Lister`] of any objects.
+/// A cache that can be part of a [`View`]. A [`Lister`] of any object type implements it.
 pub trait Viewed: sealed::Hold {}
 
 impl<T: Object> Viewed for Lister<T> {}
@@ -90,16 +90,16 @@ mod sealed {
     use crate::cache::Index;
     use crate::catch_drop::CatchDrop;
 
-    /// Stops the writes to a cache.
+    /// Locks a cache, so that no commit becomes visible.
     pub trait Hold {
         fn address(&self) -> usize;
 
         fn hold(&self) -> Box<dyn Moment + '_>;
     }
 
-    /// A cache that cannot change.
+    /// A locked cache.
     pub trait Moment {
-        /// Returns a snapshot and its resourceVersion.
+        /// Returns a snapshot and its resourceVersion, and unlocks the cache.
         fn take(self: Box<Self>) -> (Box<dyn Any + Send + Sync>, String);
     }
 

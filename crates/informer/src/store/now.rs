@@ -1,27 +1,28 @@
-//! The visible state, and the pins of earlier states.
+//! The visible state of a store, and the pins of earlier states.
 
 use std::collections::BTreeMap;
 
-/// Changed under one short lock, so that stamp, size and resourceVersion agree.
+/// The number of values, the resourceVersion and the pins. All are changed under one short lock, so that they belong to
+/// the same stamp.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
     pub(super) resource_version: String,
-    /// The pins for each stamp.
+    /// The pins of each stamp.
     pins: BTreeMap<u64, Pins>,
 }
 
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The versions that are kept because of these pins and not because of newer ones. In chunks, because all records
-    /// may be superseded, and growing one vector of them would take long.
+    /// The superseded versions that these pins need, and that no pin of a newer stamp needs. They are in chunks,
+    /// because all records may be superseded, and growing one vector of them would take long.
     kept: Vec<Vec<Kept>>,
 }
 
 const CHUNK: usize = 1024;
 
-/// The place of a record.
+/// The position of a record in the store.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) shard: u32,
@@ -29,7 +30,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// A superseded version. It was visible from one stamp until another.
+/// A superseded version. It was visible from the stamp `from` until the stamp `until`.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) place: Place,
@@ -42,7 +43,8 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin. The caller must settle the returned versions, which other pins may need.
+    /// Removes one pin of a stamp. Returns the versions that were kept for it. Other pins may still need them, so the
+    /// caller must settle them.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -52,7 +54,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Whether a pin needs a version. If so, the version is settled again when that pin is removed.
+    /// Whether a pin needs the version. If so, the version is assigned to the newest such pin, and
+    /// [`unpin`](Self::unpin) returns it.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! Reads at a stamp.
+//! Reads of the store at an earlier stamp.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
-/// The state of a store at one stamp. It is kept as long as the pin exists.
+/// The state of a store at one stamp. The store keeps that state as long as the pin exists.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
     len: usize,
 }
 
-/// A key with different states in two pins: the older one, and the newer one.
+/// A key whose value differs between two pins: the value of the older pin, and the value of the newer pin.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
 impl<V: Value> Pin<V> {
@@ -32,7 +32,7 @@ impl<V: Value> Pin<V> {
         self.len
     }
 
-    /// Whether both are pins of one store.
+    /// Whether both pins belong to the same store.
     pub(crate) fn is_of_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
@@ -41,7 +41,7 @@ impl<V: Value> Pin<V> {
         self.store.get_at(key, || self.stamp)
     }
 
-    /// Calls `each` with every value, in no particular order, without locks.
+    /// Calls `each` with every value, in no particular order and without locks.
     pub(crate) fn visit(&self, mut each: impl FnMut(&V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -63,8 +63,8 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Applies `take` to the values that have `value` in an index, in no particular order, and under a lock. Keys are
-    /// stored separately and are only read if `take` reads them.
+    /// Calls `take` on the values that have `value` in an index, and returns its results. The order is arbitrary.
+    /// `take` runs under a lock. Keys are in separate memory, which is only read if `take` uses the key.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -74,7 +74,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // Slots from here on were not read yet.
+            // The slots below this one have been read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -103,13 +103,14 @@ impl<V: Value> Pin<V> {
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // Slots of the current term from `from` on were not read yet.
+            // The slots of the current term below `from` have been read.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // All records that have the term now may have received it later.
+                        // The pinned version in this slot lacks the term. A newer version has it, so look at the next
+                        // slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }
@@ -127,7 +128,7 @@ impl<V: Value> Pin<V> {
         values
     }
 
-    /// Returns the keys whose state differs from `since`, in no particular order.
+    /// Returns the keys whose version differs from the pin `since`, in no particular order.
     pub(crate) fn differences(&self, since: &Self) -> Vec<Difference<V>> {
         let mut differences = Vec::new();
         let mut at = PageAt::default();
@@ -167,12 +168,13 @@ struct PageAt {
     page: usize,
 }
 
-/// An iterator over a pin that reads page by page.
+/// An iterator over the values of a pin. It reads page by page.
 pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. A writer may have copied them since, so they may hold the last reference to their values.
+    /// Pages that were read. Meanwhile a writer may have copied them, so they may hold the last reference to their
+    /// values.
     spent: Vec<Arc<Page<V>>>,
 }
 
@@ -181,7 +183,7 @@ impl<V: Value, R> Reading<V, R> {
         Self { pin, at: PageAt::default(), page: Vec::new().into_iter(), spent: Vec::new() }
     }
 
-    /// Takes the pages that were read since the last call. They must be dropped without locks.
+    /// Removes and returns the pages that were read since the last call. They must be dropped without locks.
     pub(crate) fn take_read_pages(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
     }
@@ -190,8 +192,8 @@ impl<V: Value, R> Reading<V, R> {
         &self.pin
     }
 
-    /// Applies `take` to the next value, in no particular order. Keys are stored separately and are only read if `take`
-    /// reads them.
+    /// Calls `take` on each remaining value, in no particular order, until it returns a result. Keys are in separate
+    /// memory, which is only read if `take` uses the key.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

@@ -1,27 +1,28 @@
-//! Records: the newest version of each key, and older versions that pins need.
+//! Records. A record has the newest version of a key, and the older versions that pins need.
 
 use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// The number of records in a page. It is small for loom, whose threads have small stacks.
+/// The number of records in a page. It is small under loom, whose threads have small stacks.
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
-/// A page of records. A scan clones the `Arc` of a page and reads it without locks: a concurrent write copies the page.
+/// A page of records. A scan clones the `Arc` of a page and reads it without locks. A concurrent write copies the page
+/// first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// The fields that a scan reads are contiguous.
+    /// Stamps and values. Scans read only these fields, so they are together in memory.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     /// The number of records in use.
     used: usize,
 }
 
-/// The newest version of a key.
+/// The stamp and the value of the newest version of a key.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
-    /// `None` if the key was deleted or there is no record.
+    /// `None` if the newest version is a deletion, or if there is no record.
     value: Option<V>,
 }
 
@@ -29,7 +30,8 @@ struct Head<V> {
 struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
-    /// Versions kept for pins, oldest first. None is a deletion: the key is absent at stamps that no version covers.
+    /// The superseded versions that pins need, oldest first. A superseded deletion is never kept. The key is absent at
+    /// stamps that no version covers.
     older: Vec<Older<V>>,
 }
 
@@ -70,7 +72,7 @@ impl<V> Page<V> {
         self.bodies[at].as_ref().map(|body| &body.terms)
     }
 
-    /// Returns the value that is visible at `stamp`, and the stamp of its commit.
+    /// Returns the value that is visible at `stamp`, and the stamp of the commit that wrote it.
     pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
         let head = &self.heads[at];
         match head.stamp <= stamp {
@@ -79,7 +81,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the value that is visible at `stamp` if it has the term.
+    /// Returns the value that is visible at `stamp`, if that version has the term.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         match head.stamp <= stamp {
@@ -88,13 +90,13 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the stamp of the version that is visible at `stamp`, including deletions.
+    /// Returns the stamp of the version that is visible at `stamp`. The version may be a deletion.
     pub(super) fn stamp_at(&self, at: usize, stamp: u64) -> Option<u64> {
         let newest = self.heads[at].stamp;
         if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }
     }
 
-    /// Stores the next version, and returns the previous one.
+    /// Stores a new version, and returns the previous version.
     pub(super) fn supersede(&mut self, at: usize, key: ObjectKey, next: Version<V>) -> Option<Version<V>> {
         let Version { stamp, value, terms } = next;
         let before = std::mem::replace(&mut self.heads[at], Head { stamp, value });
@@ -118,7 +120,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Removes the older version with this stamp.
+    /// Removes the superseded version with this stamp.
     pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
         let older = &mut self.bodies[at].as_mut()?.older;
         let place = older.iter().position(|older| older.version.stamp == stamp)?;
@@ -143,7 +145,7 @@ impl<V> Page<V> {
             .flat_map(|body| body.older.iter_mut().map(|older| &mut older.version.terms).chain([&mut body.terms]))
     }
 
-    /// Whether the record is invisible at all stamps: it was deleted, and no older version is kept.
+    /// Whether no reader can see the record any more: its key was deleted, and no superseded version is kept.
     pub(super) fn is_spent(&self, at: usize) -> bool {
         self.heads[at].value.is_none() && self.bodies[at].as_ref().is_some_and(|body| body.older.is_empty())
     }

@@ -1,4 +1,4 @@
-//! A shard of the store: the records of some keys, and their terms.
+//! A shard of the store. It contains the records of some keys, and their terms.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::table::Table;
 use super::terms::{TermIds, TermQuery, Terms};
 use super::{Value, Write};
 
-/// Aligned so that the locks of two shards are in different cache lines, also with adjacent-line prefetch.
+/// A shard. Its alignment puts the locks of two shards into different cache lines, even with adjacent-line prefetch.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// Replaces each page that has become empty.
+    /// An empty page, which replaces each page that has become empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
-    /// The number of slots that were ever in use.
+    /// The number of slots that have ever been used.
     slots: u32,
-    /// The number of superseded versions that are kept.
+    /// The number of superseded versions that are kept for pins.
     kept: usize,
     pub(super) terms: Terms,
 }
 
-/// A changed slot, and its previous version.
+/// The slot of a written key, and its previous version.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -58,11 +58,12 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
-    /// Returns the value that is visible at `stamp` in a slot that the term lists, if it has the term.
+    /// Returns the value that is visible at `stamp`, if that version has the term. `slot` must be one of the term's
+    /// slots.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // Each record has only its newest version, whose terms match the term's slots. So its terms need not be
-            // read from memory.
+            // No superseded version is kept, so the term's slots refer to the newest versions. There is no need to read
+            // the terms of the version from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
@@ -81,7 +82,7 @@ impl<V: Value> Shard<V> {
         self.pages.get(page)
     }
 
-    /// Returns `None` if there is nothing to delete.
+    /// Writes a version of a key. Returns `None` if the write is a deletion and the key does not exist.
     pub(super) fn put(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -115,7 +116,7 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Removes a superseded version that is not kept, and the record if it is empty then.
+    /// Frees the terms of a superseded version that no pin needs. If its record is empty, removes the record too.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -131,21 +132,21 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // Releases memory after a peak.
+                // Release the memory of the shard, which may have been large.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }
         version.value
     }
 
-    /// Works like [`discard`](Self::discard) for a version that was kept.
+    /// Works like [`discard`](Self::discard) for a version that was kept for a pin.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;
         self.discard(hash, slot, version)
     }
 
-    /// Adds index values to the version with this stamp, if it is the newest one of its key.
+    /// Adds index values to the newest version of a key, if it has this stamp.
     pub(super) fn add_values(
         &mut self,
         hasher: &DefaultHashBuilder,

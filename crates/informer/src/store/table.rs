@@ -1,16 +1,17 @@
-//! A hash table that grows in steps.
+//! A hash table that grows one part at a time.
 
 use hashbrown::HashTable;
 
-/// A hash table of positions. It consists of parts that grow one at a time. Otherwise growing would hold the lock of a
-/// shard until all entries are moved.
+/// A hash table that maps hashes to positions. It has several parts, and only one part grows at a time. If the whole
+/// table grew at once, the lock of a shard would be held until all entries are moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
 
 const PARTS: usize = 16;
 
-/// Half of the hash avoids most comparisons of values, and is enough for tables of this size.
+/// A position and half of its hash. Half of the hash avoids most comparisons of keys, and is enough for tables of this
+/// size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -24,7 +25,7 @@ impl Table {
         found.map(|entry| entry.at)
     }
 
-    /// Adds an entry that does not exist yet.
+    /// Adds an entry. The table must not contain it.
     pub(super) fn insert(&mut self, hash: u32, at: u32) {
         self.parts[part(hash)].insert_unique(spread(hash), Entry { hash, at }, |entry| spread(entry.hash));
     }
@@ -42,12 +43,12 @@ impl Default for Table {
     }
 }
 
-/// hashbrown uses the low bits for the bucket and the highest bits for its tags.
+/// Returns a 64-bit hash for hashbrown, which uses the low bits for the bucket and the highest bits for its tags.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Uses bits between these.
+/// Returns the part of a hash. It uses bits that hashbrown does not use for the bucket or the tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

@@ -1,4 +1,4 @@
-//! Index values, each stored once, and the slots that have them.
+//! The index values of a shard. Each value is stored once, with the slots that have it.
 
 use std::hash::BuildHasher;
 
@@ -6,14 +6,14 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is a value of an index. It exists as long as a kept version has it.
+/// The terms of a shard. A term is a value of an index. It exists as long as a version in the store has it.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    /// Allocated page by page, because reallocating all terms at once would take long.
+    /// The terms, in pages. A single vector would have to be reallocated, which would take long.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
-    /// The number of ids that were ever in use.
+    /// The number of ids that have ever been used.
     ids: u32,
 }
 
@@ -30,11 +30,12 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// Sorted. Some kept version of each slot has the term. A reader checks whether the version that it sees does.
+    /// The slots in which some version has the term, sorted. A reader must check whether the version that it sees has
+    /// the term.
     slots: Vec<u32>,
 }
 
-/// A term to find in any shard.
+/// A term to look up in any shard.
 #[derive(Clone, Copy)]
 pub(crate) struct TermQuery<'a> {
     pub(super) index: u32,
@@ -49,8 +50,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the term ids for a new version in `slot`. `known` are the ids of the previous version, which are often
-    /// the same.
+    /// Returns the ids of the terms of a new version in `slot`. `known` are the ids of the previous version. They are
+    /// often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -83,7 +84,7 @@ impl Terms {
         id
     }
 
-    /// Removes `slot` from a term, because no version in it has the term.
+    /// Removes `slot` from a term, because no version in the slot has the term any more.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -117,8 +118,8 @@ impl Terms {
         self.term(id).map(|term| term.index)
     }
 
-    /// Returns the value of a term and its first slot from `from` on, if the term belongs to `index` and has such a
-    /// slot. `None` if `id` and all greater ids are unused.
+    /// Returns the value of a term and its first slot that is not below `from`. Returns `Some(None)` if the term does
+    /// not belong to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -172,14 +173,14 @@ impl Terms {
     }
 }
 
-/// The terms of a version, in the order of the indices. Usually there are few.
+/// The ids of the terms of a version, in the order of the indices. Most versions have few.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {
         len: u8,
         ids: [u32; 3],
     },
-    // Boxed twice, which makes a record smaller by a word.
+    // A boxed vector makes a record smaller than a vector or a boxed slice.
     #[expect(clippy::box_collection, reason = "a record is smaller by two words")]
     Many(Box<Vec<u32>>),
 }

@@ -1,4 +1,4 @@
-//! Compares the store with a list of all its states.
+//! Compares the store with a model that remembers each state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ impl Drop for Counted {
 
 type Value = CatchDrop<Counted>;
 
-/// The words of the value of each key.
+/// The value of each key. A value is a list of words.
 type State = BTreeMap<ObjectKey, String>;
 
-/// Keys are `a/0` to `c/5` or `0` to `5`. Values are some of the words `x y z`.
+/// A random step. Keys are `a/0` to `c/5`, or `0` to `5` without a namespace. Values are some of the words `x y z u v`.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<(ObjectKey, Option<String>)>),
@@ -121,7 +121,7 @@ impl Model {
         Ok(())
     }
 
-    /// Each pin shows the state at its time, and only versions that a pin shows are kept.
+    /// Checks that each pin shows the state at its time, and that only values that a pin shows are in memory.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -144,7 +144,7 @@ impl Model {
         for (pin, _) in self.pins.iter().chain([&now]) {
             pin.visit(|value| _ = shown.insert(Arc::as_ptr(value)));
         }
-        prop_assert_eq!(self.alive.load(Ordering::Relaxed), shown.len() as isize, "values that are alive");
+        prop_assert_eq!(self.alive.load(Ordering::Relaxed), shown.len() as isize, "number of values in memory");
         Ok(())
     }
 }
@@ -207,7 +207,7 @@ proptest! {
         }
         model.pins.clear();
         model.check()?;
-        // Nothing is left in the bookkeeping either.
+        // After the last pin, the store tracks no pin and no superseded version.
         prop_assert!(model.store.now.lock().is_unpinned());
         prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
         model.take(Step::Replace(Vec::new()))?;
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// The records that have the value now.
+/// Many records that have a value only now must not hide the record that had the value when the pin was created.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
@@ -236,14 +236,15 @@ fn old_index_values_are_found_among_many_later_ones() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints the longest critical section of a shard for a quarter of a million objects in one shard, which corresponds to
-/// a million in four: `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
+/// Prints the longest critical sections of a shard with a quarter of a million objects. That corresponds to a million
+/// objects in four shards. Run it with `cargo test --release -p pintle-informer --lib longest -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]
-#[expect(clippy::print_stdout, reason = "it is run for what it prints")]
+#[expect(clippy::print_stdout, reason = "the printed times are the result")]
 fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
-    // Each step runs again in another store, so that accidental delays do not count.
+    // Repeat each step with other stores and take the shortest time, so that accidental delays do not count.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
     for _ in 0..5 {
         let store = Arc::new(Store::new(1));
@@ -267,7 +268,7 @@ fn longest_section_of_a_large_shard() {
                 let mut next = Some(write(name, Some(&format!("{round}{name}"))));
                 timed(&mut || next.take().into_iter().for_each(|next| drop(store.writer().write(next, |_| {}))));
             }
-            // The second time, all previous versions are kept.
+            // A pin during the second round keeps all previous versions.
             pin = if pin.is_none() { Some(store.pin(|_| ()).0) } else { None };
         }
         for name in 0..OBJECTS {

@@ -8,8 +8,8 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// The right to write. Readers wait for at most one record, not for a whole commit. Superseded versions are dropped
-/// when the writer is dropped.
+/// The exclusive right to write to a store. Readers wait for the change of one record at most, not for a whole commit.
+/// Dropping the writer drops the superseded versions that no pin needs.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
     superseded: Vec<Kept>,
@@ -18,12 +18,12 @@ pub(crate) struct Writer<'a, V: Value> {
 
 /// The result of a replacement.
 pub(crate) struct Replaced<V> {
-    /// The previous value for each write.
+    /// The previous value of the key of each write.
     pub(crate) before: Vec<Option<V>>,
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// Changes that were written and are not visible yet.
+/// Counts of a commit that is not visible yet, and the versions that it supersedes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -63,8 +63,8 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
         pending.count(put.as_ref().is_some_and(|(_, before)| existed(before)), is_there);
-        // The commit becomes visible under the lock of the shard, so the superseded version need not be kept for
-        // readers of the shard.
+        // The commit becomes visible under the lock of the shard. No reader of the shard can be in between, so the
+        // superseded version is kept only if a pin needs it.
         let mut now = self.store.now.lock();
         pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
@@ -81,7 +81,7 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one step, and returns the previous value for each. If a key occurs twice, the last write
+    /// Changes several keys in one step, and returns the previous value of each. If a key occurs twice, the last write
     /// wins.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
@@ -91,8 +91,8 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Replaces all values whose keys are `within` a range that contains all writes, in one step. A value that
-    /// `is_same` as the stored one is not written.
+    /// Replaces all values whose keys satisfy `within`, in one step. `within` must accept the keys of all writes. A
+    /// value is not written if `is_same` returns `true` for it and the stored value.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
@@ -102,7 +102,7 @@ impl<'a, V: Value> Writer<'a, V> {
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
-        // One bit for each slot, and one word for each page.
+        // Marks the slots that the writes use: one bit for each slot, and one word for each page.
         let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
         let mut before = Vec::with_capacity(writes.len());
         for write in writes {
@@ -132,12 +132,12 @@ impl<'a, V: Value> Writer<'a, V> {
         Replaced { before, deleted }
     }
 
-    /// Changes only the resourceVersion.
+    /// Changes the resourceVersion without a commit.
     pub(crate) fn set_version(&mut self, set_version: impl FnOnce(&mut String)) {
         set_version(&mut self.store.now.lock().resource_version);
     }
 
-    /// Adds index values to the version of a commit, unless it was superseded.
+    /// Adds index values to the version that the commit `stamp` wrote, unless it was superseded.
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
@@ -161,7 +161,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Returns the place of the stored value if the write would not change it.
+    /// Returns the position and the stored value, if the write would not change the value.
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();
@@ -170,7 +170,7 @@ impl<'a, V: Value> Writer<'a, V> {
         is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
     }
 
-    /// Writes a value that is not visible yet. The superseded version is kept until the commit is published.
+    /// Writes a version that is not visible yet. The superseded version is kept at least until the commit is visible.
     fn put(&self, write: Write<V>, stamp: u64, pending: &mut Pending) -> (Option<Place>, Option<V>) {
         let is_there = write.value.is_some();
         let (home, hash) = self.store.home(write.key.as_str());
@@ -179,7 +179,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(existed(&before), is_there);
         let value = match before {
-            // A deletion, or a version of this commit: it is not visible to any reader.
+            // No reader can see this version, because it is a deletion or was written by the same commit.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -200,7 +200,7 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the stored keys of a page whose bit is not set. `None` if there is no such page.
+    /// Returns the keys of a page whose bits are not set. `None` if there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

@@ -11,14 +11,15 @@ use pintle_meta::Object;
 use super::{Queue, Subscription};
 use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 
-/// The events of a [`Subscription`] in a channel, for threads without a runtime. A receiver may take any time for an
-/// event.
+/// The events of a [`Subscription`] in a channel, for threads without a runtime. A receiver may take as long as it
+/// needs for an event.
 ///
 /// A dedicated thread moves events into the channel and waits while the channel is full. Further events wait in the
-/// subscription, which is bounded as described there. Several threads may receive. Each event goes to one of them, so
-/// events of one key may be handled concurrently. The channel ends after the remaining events when the informer stops.
+/// subscription. [`Subscription`] describes how many events it stores. Several threads may receive. Each event goes to
+/// one of them, so events of one key may be handled concurrently. When the informer stops, the channel delivers the
+/// remaining events and then ends.
 ///
-/// Dropping the `EventChannel` unsubscribes. Cloned receivers then get only what is left in the channel.
+/// Dropping the `EventChannel` unsubscribes. Cloned receivers then get only the events that are left in the channel.
 ///
 /// # Examples
 ///
@@ -48,16 +49,17 @@ use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 /// ```
 pub struct EventChannel<T: Object> {
     events: Receiver<ResourceEvent<T>>,
-    /// Held by the thread, so that its end is visible.
+    /// The queue of the subscription. Only the thread keeps it alive, so a failed upgrade means that the thread has
+    /// ended.
     queue: Weak<Queue<T>>,
     synced: SyncHandle,
-    /// Dropped to end a thread that waits for a free slot.
+    /// Dropping it ends a thread that waits for space in the channel.
     _stop: Sender<()>,
 }
 
 impl<T: Object> Subscription<T> {
-    /// Moves the events into a channel of `capacity` events, for threads without a runtime. With a capacity of 0, each
-    /// event is handed directly to a receiver.
+    /// Starts a thread that moves the events into a channel of `capacity` events. With a capacity of 0, the thread
+    /// hands each event directly to a receiver.
     ///
     /// # Errors
     ///
@@ -82,20 +84,20 @@ impl<T: Object> Subscription<T> {
 }
 
 impl<T: Object> EventChannel<T> {
-    /// Returns the receiving end, for use by itself or in a [`select!`]. It may be cloned.
+    /// Returns the receiver of the channel. It can be cloned, and used in a [`select!`].
     ///
     /// [`select!`]: https://docs.rs/crossbeam-channel/0.5/crossbeam_channel/macro.select.html
     pub fn receiver(&self) -> &Receiver<ResourceEvent<T>> {
         &self.events
     }
 
-    /// Returns a handle that reports when all initial events were put into the channel, or received if the capacity is
-    /// 0. Only a receiver knows when it has handled them.
+    /// Returns a handle that reports when the channel has taken all initial events. With a capacity of 0, this means
+    /// that receivers have taken them. Only a receiver knows when it has handled them.
     pub fn sync_handle(&self) -> SyncHandle {
         self.synced.clone()
     }
 
-    /// Returns the backlog, without the events in the channel. Empty after the end.
+    /// Returns the backlog of the subscription, without the events in the channel. The backlog is empty after the end.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.upgrade().map(|queue| queue.status()).unwrap_or_default()
     }

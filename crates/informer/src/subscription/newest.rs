@@ -16,8 +16,8 @@ use crate::{SubscriptionStatus, SyncHandle};
 
 /// The newest state of each object, for subscribers that do not need previous states. A deleted object yields `None`.
 ///
-/// It works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Dropping it
-/// unsubscribes. It ends after the remaining events when the informer stops.
+/// It works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Dropping the
+/// subscription unsubscribes. When the informer stops, the subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///
@@ -61,12 +61,13 @@ impl<T: Object> NewestSubscription<T> {
         poll_fn(|context| self.queue.poll_next(context)).await.map(newest)
     }
 
-    /// Blocks the thread until the next object arrives. It needs no runtime and must not be called on threads of one.
+    /// Blocks the thread until the next object arrives. No runtime is needed. Do not call this method on a thread of an
+    /// async runtime.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_next(context)).map(newest)
     }
 
-    /// Returns the next object if there is one.
+    /// Returns the next object, if one is waiting.
     pub fn try_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         self.queue.try_next().map(newest)
     }

@@ -21,14 +21,14 @@ use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
-/// The initial objects are read from a snapshot as the subscriber asks for them, so starting a subscription costs the
+/// Each initial object is read from a snapshot when the subscriber asks for it, so starting a subscription costs the
 /// same for any number of objects. Changes wait until the subscriber has read all initial objects. If a change waits
-/// for an object that was not delivered yet, the object is delivered in its newest state and the change is dropped,
-/// unless the subscriber wants every change.
+/// for an initial object that was not delivered yet, the object is delivered in its newest state and the change is
+/// dropped. This does not apply to a subscriber that requested every change.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
-    /// Keeps a shared informer of a factory running.
+    /// Keeps the informer running if a factory shares it.
     _user: Option<User>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Notification<T> {
         old: HashedState<T>,
         new: HashedState<T>,
     },
-    /// `known` is the cached state, `last` is the last observed state.
+    /// `known` is the state in the cache. `last` is the state that the watch or the list delivered.
     Deleted {
         known: HashedState<T>,
         last: HashedState<T>,
@@ -47,9 +47,9 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// A state of an object with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is a user's,
-/// under the lock of a queue. If the hashes of two objects with one name collide, once in 2^64 times, the subscriber
-/// receives an update instead of a deletion and an addition.
+/// A state of an object with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is user code,
+/// under the lock of a queue. Two objects with the same name have the same hash with a probability of 1 in 2^64. Then
+/// the subscriber receives an update instead of a deletion and an addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: CatchDrop<T>,
     uid: u64,
@@ -58,9 +58,9 @@ pub(crate) struct HashedState<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
-    /// Read after the current walk.
+    /// More sequences of initial objects. They follow the current one.
     more: VecDeque<Walk<T>>,
-    /// The next initial object may have changed or been deleted since.
+    /// Whether the next initial object may have changed or been deleted since the snapshot.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
@@ -68,28 +68,28 @@ struct State<T> {
     /// The waker of the subscriber. There is at most one, because taking an event needs `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// The subscriber received an initial event and has not asked for the next one, so it is still handling it.
+    /// Whether the subscriber is still handling an initial event. It is until it asks for the next event.
     initial_in_hand: bool,
     is_closed: bool,
-    /// The subscriber is gone, so new changes are dropped.
+    /// Whether the subscriber was dropped, so that new changes are dropped too.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// The time when an event arrived in an empty queue, or when the subscriber last took an event and left others.
+    /// When the oldest waiting event arrived, or when the subscriber last took an event, whichever is later.
     waits_since: Option<Instant>,
 }
 
-/// Values that are no longer needed. Dropping them may run a user's `Drop`, so they are dropped without locks.
+/// Values that are no longer needed. They are dropped without locks, because dropping them may run a user's `Drop`.
 struct Done<T> {
     /// Finished walks.
     walks: Vec<Walk<T>>,
-    /// Pages that walks have read. A page may hold the last reference to objects that were superseded since.
+    /// Pages that walks have read. A page may hold the last reference to an object that was superseded meanwhile.
     pages: Vec<ReadPage<T>>,
     /// States that will not be delivered.
     undelivered: Vec<CatchDrop<T>>,
 }
 
-/// The work after a change of a queue: dropping objects and waking the subscriber. Both may run user code, so it
-/// happens when this value is dropped, without our locks.
+/// The actions after a change of a queue: it drops objects and wakes the subscriber. Both may run user code, so they
+/// happen when this value is dropped, without locks of this crate.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -100,7 +100,7 @@ pub(crate) struct Aftermath<'a, T> {
 
 /// The initial objects that were not delivered yet.
 struct InitialObjects<T> {
-    /// The next object, in its newest state unless `is_behind`.
+    /// The next object. It is in its newest state unless `is_behind`.
     next: Entry<T>,
     rest: Walk<T>,
 }
@@ -108,26 +108,26 @@ struct InitialObjects<T> {
 /// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// Keys that have changed since. The subscriber receives these changes anyway.
+    /// Keys that have changed since the start of the resync. The subscriber receives these changes anyway.
     changed: HashSet<ObjectKey>,
 }
 
-/// A change of the object with this key.
+/// The key of an object, and a change of the object.
 pub(super) type KeyedChange<T> = (ObjectKey, Change<CatchDrop<T>>);
 
-/// The result of a pop.
+/// The result of taking an event out of the queue.
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
-    /// Many entries were skipped, and more have to be checked.
+    /// Many entries were skipped, and the next entries were not checked yet.
     Unfinished,
 }
 
-/// The number of entries that are skipped in one critical section.
+/// The maximum number of entries that are skipped in one critical section.
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
-    /// `resync` is the resync period.
+    /// Creates a queue. `resync` is the resync period.
     pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Self {
         let mut state = State {
             has_begun: false,
@@ -149,8 +149,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), _user: user }
     }
 
-    /// Adds initial objects: before all changes, and after earlier initial objects. None of them may have been
-    /// delivered before.
+    /// Adds initial objects. They are delivered after earlier initial objects and before all changes. None of them may
+    /// have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -167,8 +167,7 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Nothing is delivered after the end. A write that was in progress when the runtime shut down may
-            // end later.
+            // Deliver nothing after the end. A write that was in progress when the runtime shut down may end later.
             if state.is_closed {
                 return;
             }
@@ -182,7 +181,8 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Starts a resync, unless one is in progress or the subscriber is still reading the initial objects.
+    /// Starts a resync. Does nothing if a resync is in progress, or if the subscriber is still reading the initial
+    /// objects.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         let aftermath = self.change(|state| {
@@ -195,17 +195,17 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// All initial objects have been added.
+    /// Records that all initial objects have been added.
     pub(crate) fn upstream_synced(&self) -> Aftermath<'_, T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Ends the queue: nothing more will be added.
+    /// Ends the queue. Later changes are ignored.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
 
-    /// The subscriber is gone: drops all waiting events.
+    /// Records that the subscriber was dropped, and drops all waiting events.
     pub(crate) fn disconnect(&self) {
         let mut left = None;
         let aftermath = self.change(|state| {
@@ -263,7 +263,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Takes part in tokio's budget. If many entries have to be skipped, it wakes itself and yields to other tasks.
+    /// Polls the next event. Consumes tokio's cooperative budget. If many entries have to be skipped, the method wakes
+    /// its own task and returns `Pending`, so that other tasks run.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
@@ -285,8 +286,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Takes the next event. Also returns whether the queue has ended. If the queue is empty and has not ended, `waker`
-    /// is stored.
+    /// Takes the next event. Also returns whether the queue has ended. If the queue is empty and has not ended, stores
+    /// `waker`.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
         // A waker is user code, so it is cloned and dropped without the lock.
         let waker = waker.cloned();
@@ -342,7 +343,7 @@ impl<T> Drop for Aftermath<'_, T> {
 }
 
 impl<T: Object> State<T> {
-    /// A period that exceeds the range of the clock disables resyncs.
+    /// Sets the resync period. A period that exceeds the range of the clock disables resyncs.
     fn set_resync(&mut self, period: Option<Duration>) {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
@@ -358,7 +359,7 @@ impl<T: Object> State<T> {
         self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
-    /// Initial objects come first, then changes, then resyncs.
+    /// Takes the next event. Initial objects come first, then changes, then objects of a resync.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -403,8 +404,9 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Brings the next initial object to its newest state, and skips deleted ones. So the next one can be delivered as
-    /// long as there is one, unless `is_behind` is set. A re-created object of the same name is not an initial object.
+    /// Skips deleted initial objects, and replaces the next one with its newest state. After the maximum number of
+    /// skipped objects, sets `is_behind` and returns, and the next call continues. An object that was deleted and
+    /// re-created with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -435,8 +437,8 @@ impl<T: Object> State<T> {
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// The number of waiting events. It is an upper bound while initial objects or a resync are in progress, since some
-    /// may have changed.
+    /// Returns the number of waiting events. It is an upper bound while the subscriber reads initial objects or a
+    /// resync, because changed objects may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -446,7 +448,7 @@ impl<T: Object> State<T> {
 }
 
 impl<T> Reminder<T> {
-    /// Leaves the object out of the resync, since the subscriber receives a change of it anyway.
+    /// Excludes a changed object from the resync, since the subscriber receives the change anyway.
     fn leave_out(&mut self, key: &ObjectKey) {
         if self.rest.has(key) {
             self.changed.insert(key.clone());
@@ -473,7 +475,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<CatchDrop<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// Only states with the same hasher can be compared.
+    /// Creates a state. Only states that were created with the same hasher can be compared.
     pub(crate) fn new(object: CatchDrop<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

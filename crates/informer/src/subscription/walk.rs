@@ -11,7 +11,7 @@ use crate::store::{Page, Reading};
 /// A key and its object.
 pub(crate) type Entry<T> = (ObjectKey, CatchDrop<T>);
 
-/// A sequence of objects.
+/// A sequence of objects, which is read on demand.
 pub(crate) struct Walk<T> {
     objects: Objects<T>,
     /// The number of remaining objects.
@@ -38,7 +38,7 @@ impl<T> Walk<T> {
         Self { objects: Objects::Listed(list), left }
     }
 
-    /// Takes the pages that were read since the last call.
+    /// Removes and returns the pages that were read since the last call.
     pub(super) fn take_read_pages(&mut self) -> Vec<ReadPage<T>> {
         match &mut self.objects {
             Objects::Snapshot(reading) => reading.take_read_pages(),

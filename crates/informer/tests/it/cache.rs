@@ -1,4 +1,4 @@
-//! The cache and its indices.
+//! Tests of the cache and its indices.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// An index over the words in `node`, which are separated by commas.
+/// Returns a cache with an index over the words in `node`. Commas separate the words.
 fn by_words() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -129,7 +129,7 @@ fn cache_revision_follows_writes() {
     check("40");
 }
 
-/// An index by node that fails for the nodes "bad" and "worse".
+/// Returns a cache whose index function fails for the node "bad" and panics for the node "worse".
 fn picky() -> Cache<Pod> {
     let cache = Cache::new();
     let add = cache.add_index("picky", |pod: &Pod| match pod.node.as_str() {
@@ -145,7 +145,7 @@ fn picky() -> Cache<Pod> {
 fn failing_index_function_keeps_the_last_good_state() {
     let cache = picky();
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
-    for (node, message) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: expected by the test")] {
+    for (node, message) in [("bad", "failed: it is bad"), ("worse", "panicked: expected by the test")] {
         let error = cache.upsert(Arc::new(pod("a", node))).unwrap_err();
         assert_eq!((error.key.as_str(), error.index.as_str()), ("ns/a", "picky"));
         assert!(error.to_string().contains(message), "{error}");
@@ -262,7 +262,7 @@ fn readers_never_see_a_partial_replacement() {
     }
 }
 
-/// The content of an indexer of words: its objects, the objects with the word "a", and the number of words.
+/// Returns the content of an indexer of words: its objects, the objects with the word "a", and the number of words.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());
@@ -348,7 +348,7 @@ fn store_transaction_is_one_step() {
     };
     assert_eq!(received(&cache, "1"), ["b@41", "a@41", "d@41"], "one step has one revision");
     assert_eq!(cache.resource_version(), "41");
-    // Several writes of one key are executed in order.
+    // If a transaction writes one key several times, the writes are applied in order.
     Store::transaction(
         &mut cache,
         vec![
@@ -362,7 +362,7 @@ fn store_transaction_is_one_step() {
     assert_eq!(received(&cache, "50"), ["b@50", "b@51"], "the deletion without a revision, and the last write");
 }
 
-/// Concurrent readers and writers are not affected.
+/// Adding an index fails, and writes run at the same time. The writes and their readers are not affected.
 #[test]
 fn failed_add_index_does_not_affect_concurrent_writes() {
     let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));
@@ -373,14 +373,14 @@ fn failed_add_index_does_not_affect_concurrent_writes() {
         let failed = cache.add_index("some", move |pod: &Pod| {
             let cache = within.upgrade().unwrap();
             if pod.metadata.name == "a" && cache.len() == 1 {
-                // Writes during the creation of the index.
+                // The cache is written while the index is being created.
                 cache.upsert(b.clone()).unwrap();
                 cache.transaction(vec![(key("c"), Some(c.clone()))], "").remove(0).unwrap();
                 let all = cache.list().into_iter().chain([d.clone()]).collect();
                 assert_eq!(cache.replace(all, "").present.len(), 4);
             }
             match pod.metadata.name == fails_on {
-                true => Err(format!("{fails_on} is none of them")),
+                true => Err(format!("{fails_on} is an unknown case")),
                 false => Ok(Some("some".to_owned())),
             }
         });

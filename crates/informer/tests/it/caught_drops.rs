@@ -1,4 +1,4 @@
-//! Users' objects and closures whose `Drop` panics, and deletions that the cache has not seen.
+//! Tests of objects and closures whose `Drop` panics, and of deletions that the cache has not seen.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{Pod, failure, key, pod, pods, settle};
 
-/// Panics on drop if its name starts with `bad`.
+/// An object that panics when it is dropped, if its name starts with `bad`.
 #[derive(Deserialize)]
 struct Bomb {
     metadata: ObjectMeta,
@@ -92,7 +92,7 @@ async fn own_deletion_of_an_uncached_object_hides_it() {
     let api = overlay.api(source.client("me"));
     let a = source.put(pod("a", ""));
     api.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
-    // The watch delivers the creation, and the deletion later.
+    // The watch delivers the creation now, and the deletion later.
     cache.upsert(Arc::new(a)).unwrap();
-    assert!(overlay.get(&key("a")).is_none(), "this process has deleted it");
+    assert!(overlay.get(&key("a")).is_none(), "this process has deleted the pod");
 }

@@ -1,5 +1,5 @@
-//! Checks that after any changes of selectors and namespaces, the cache converges to the selected objects of each
-//! namespace.
+//! Tests that the cache converges to the selected objects of each namespace after any changes of selectors and
+//! namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, cut, expired, failure, settle};
 
-/// The namespaces, labels and selectors of pods.
+/// The namespaces of pods.
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+/// The values of the label `app`.
 const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// A namespace and a label.
+    /// Stores a pod in the namespace, with the label. Both are numbers.
     Put(usize, usize),
     Delete(usize),
     Bookmark,
@@ -27,9 +28,9 @@ enum Operation {
     Compact,
     Fail(Verb, Outcome),
     Pass(u64),
-    /// One label, or all labels.
+    /// Selects the pods with one label, or all pods.
     Select(usize),
-    /// A set of namespaces as bits, or all namespaces.
+    /// Follows a set of namespaces, given as bits, or all namespaces.
     Follow(usize),
     Take(usize),
 }
@@ -59,7 +60,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 
 type State = BTreeMap<ObjectKey, Pod>;
 
-/// The current selectors and namespaces.
+/// The selectors and namespaces that the informer should follow.
 struct Choice {
     app: Option<&'static str>,
     namespaces: Namespaces,
@@ -81,7 +82,7 @@ impl Choice {
     }
 }
 
-/// The selected objects of the source at a revision.
+/// Returns the objects of the source at a revision that match the selectors and namespaces.
 fn chosen(source: &Collection<Pod>, choice: &Choice, revision: u64) -> State {
     let pods = source.objects_at(revision).into_iter().filter(|pod| choice.has(pod));
     pods.map(|pod| (pod.key(), pod)).collect()
@@ -91,7 +92,8 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (**pod).clone())).collect()
 }
 
-/// Each namespace contains its objects of some revision, at least the revision of the cache.
+/// Checks that each namespace contains its objects of some revision. That revision is not older than the revision of
+/// the cache.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -106,7 +108,8 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Each event starts from the state in which the previous event of its object ended.
+/// Takes up to `many` events and applies them. Checks that each event starts from the state in which the previous event
+/// of its object ended.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,
@@ -170,7 +173,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         if at % 3 == 0 {
             settle().await;
         }
-        // At any time: if no wait is needed, the selected objects are there.
+        // If `wait_for_sync` completes at once, the cache must contain the selected objects.
         if tokio::time::timeout(Duration::ZERO, informer.wait_for_sync()).await.is_ok() {
             check(&source, &choice, &informer)?;
         }

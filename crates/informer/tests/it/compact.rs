@@ -1,4 +1,4 @@
-//! Compact objects look like their JSON to all readers of a cache.
+//! Tests that readers of a cache cannot distinguish compact objects from their JSON.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -122,7 +122,7 @@ async fn recording_of_compact_objects_contains_their_json() {
     informer.wait_for_sync().await.unwrap();
     informer.shutdown().await;
     written.await.unwrap();
-    // Compare compact objects with plain ones.
+    // Compare compact objects with plain objects.
     let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&path).unwrap(), InformerConfig::default());
     replayed.start();
     replayed.wait_for_sync().await.unwrap();
@@ -149,14 +149,14 @@ async fn compact_reports_an_invalid_object_on_read() {
         assert!(error.to_string().starts_with(received), "{error}");
     }
     assert!(!format!("{b:?}").contains("hush") && format!("{b:?}").starts_with("Compact(ns/b, "), "{b:?}");
-    // The metadata of this object cannot be read either.
+    // Not even the metadata of this object can be read.
     let lister = informer.lister();
     let shown = lister.undecodable();
     assert_eq!((shown.len(), shown[0].key.clone()), (1, key("c")));
     assert!(shown[0].error.starts_with("invalid type: string, expected i64"), "{:?}", shown[0].error);
 }
 
-/// A type that must not be decoded.
+/// A type whose `Deserialize` panics, for tests that must not decode an object.
 #[derive(Debug)]
 struct Closed;
 
@@ -220,7 +220,7 @@ impl Drop for Counted {
 fn decoded_objects_are_shared_while_recent() {
     let counted =
         |n| -> Compact<Counted> { serde_json::from_value(json!({"metadata": {"name": format!("a-{n}")}})).unwrap() };
-    // Keeps the shared memory of the type alive.
+    // Keeps the dictionary of the type alive.
     let _another = counted(1_000);
     let first = counted(0);
     let decoded = first.get().unwrap();
@@ -262,7 +262,8 @@ fn panicking_drop_does_not_affect_other_objects() {
 fn concurrent_threads_compress_and_read() {
     let object = |thread: usize, n: usize| {
         let kind = ["Pod", "Node", "Lease"][n % 3];
-        let items: Vec<_> = (0..40).map(|i| format!("{kind} {i} is like the one before, but for {}", n / 50)).collect();
+        let items: Vec<_> =
+            (0..40).map(|i| format!("{kind} {i} differs from the previous one only in {}", n / 50)).collect();
         json!({"kind": kind, "metadata": {"name": format!("a-{thread}-{n}"), "labels": {"n": (n / 20).to_string()}}, "items": items})
     };
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Decoding: which objects are decoded, where, how often, and which fields are dropped.
+//! Tests of decoding: which objects are decoded, on which thread, how often, and without which fields.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,8 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     Ok(number)
 }
 
-/// Each test uses its own range of numbers, because the record is shared.
+/// Returns the recorded calls for the numbers from `first` on. Each test uses its own range of numbers, because all
+/// tests share the record.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()
@@ -52,7 +53,7 @@ fn object(number: usize, version: usize, size: usize) -> Value {
     })
 }
 
-/// A list, or the initial events of a watch, of this many objects.
+/// Returns a source whose list, and whose initial watch events, contain these objects.
 fn source(objects: Vec<Value>) -> Scripted<Told> {
     let listed = objects.clone();
     let events = move || {
@@ -88,8 +89,8 @@ async fn large_list_is_decoded_in_order_off_the_runtime() {
         let decoded = decoded_from(first);
         let here = decoded.iter().filter(|(thread, _)| *thread == runtime).count();
         assert_eq!(decoded.len(), 1_500);
-        // The rest may be small enough to be decoded at once.
-        assert!(here * 1_000 <= 32 << 10, "{here} on the runtime's thread");
+        // A few objects at the end may be decoded on the thread of the runtime.
+        assert!(here * 1_000 <= 32 << 10, "{here} objects were decoded on the runtime's thread");
         settle().await;
         let received = std::iter::from_fn(|| events.try_next()).map(|event| match event {
             ResourceEvent::Added { object, is_initial: true } => object.number,
@@ -227,7 +228,7 @@ async fn default_projection_drops_only_managed_fields() {
     }
 }
 
-/// An object as a tree with all its fields.
+/// An object as a JSON tree with all its fields.
 struct Whole {
     metadata: ObjectMeta,
     object: Value,
@@ -300,7 +301,7 @@ async fn change_to_all_secrets_logs_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn small_lists_are_decoded_at_once_larger_ones_offloaded() {
     let [short, long] = [String::new(), "x".repeat(5000)];
-    // The metadata of a list counts as an item.
+    // The limit is 16 items, and the metadata of the list counts as one.
     let cases = [(2_000_000, 15, &short, true), (2_100_000, 16, &short, false), (2_200_000, 15, &long, false)];
     for (first, many, text, is_here) in cases {
         let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});

@@ -1,4 +1,4 @@
-//! Drops of objects: where they happen, and what a panic in them affects.
+//! Tests where objects are dropped, and what a panic in a drop affects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::log::Log;
 use crate::support::{failure, key, settle};
 
-/// Longer than any delay.
+/// Waits longer than any delay of an informer.
 async fn long() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
@@ -44,7 +44,7 @@ async fn panicking_drop_does_not_end_the_informer() {
         let source = Collection::<Fragile>::default();
         ["a", "b", "c"].iter().for_each(|name| put(&source, name));
         let reflector = ReflectorConfig { streaming_list, page_size: Some(2), ..ReflectorConfig::default() };
-        // Without a uid and a version, a list decodes all objects again.
+        // The objects have no uid, so each list decodes all of them again.
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
         let _history = informer.lister().remember(2);
@@ -58,7 +58,7 @@ async fn panicking_drop_does_not_end_the_informer() {
             source.remove(&key("b"));
             settle().await;
         }
-        // A list that is abandoned half-way, and one with new states of all objects.
+        // Next, a list is abandoned in the middle, and another list has a new state of every object.
         ["a", "c", "d"].iter().for_each(|name| put(&source, name));
         let fails = || Outcome::Fails(failure(500, Reason::InternalError));
         source.faults().next_of(Verb::List, [Outcome::Pass, fails(), Outcome::Pass, fails()]);
@@ -77,7 +77,7 @@ async fn panicking_drop_does_not_end_the_informer() {
     }
 }
 
-/// The number of drops, and the threads that ran them.
+/// The number of drops, and the number of drops on threads of the runtime.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 static ON_THE_RUNTIME: AtomicUsize = AtomicUsize::new(0);
 
@@ -100,7 +100,7 @@ impl Drop for Counted {
     }
 }
 
-/// Uses real time, because it waits for other threads.
+/// This test uses real time, because it waits for other threads.
 #[tokio::test]
 async fn abandoned_list_is_dropped_off_the_runtime() {
     const MANY: u32 = 2000;
@@ -118,12 +118,12 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
         };
         tokio::time::timeout(Duration::from_secs(10), dropped)
             .await
-            .unwrap_or_else(|_| panic!("{} of {all} are dropped", DROPPED.load(Ordering::Relaxed)));
+            .unwrap_or_else(|_| panic!("only {} of {all} objects were dropped", DROPPED.load(Ordering::Relaxed)));
         assert_eq!(ON_THE_RUNTIME.load(Ordering::Relaxed), 0);
     };
-    // On its second page, in the middle of a page, and as an unfinished stream.
+    // A list is abandoned at its second page, in the middle of a page, or as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // The metadata of a page comes first.
+    // `after` counts the metadata of the page, which comes first.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };
@@ -143,7 +143,7 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
     }
 }
 
-/// Reads its cache when it is dropped.
+/// An object that reads its cache when it is dropped.
 struct ReadsOnDrop {
     metadata: ObjectMeta,
     cache: Weak<Cache<Self>>,

@@ -1,4 +1,4 @@
-//! Sources that always have something ready, and no end.
+//! Tests with sources that always have an item ready and never end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ async fn endless_source_yields_and_stops_at_once() {
             tokio::task::yield_now().await;
         }
         let before = taken.load(Ordering::Relaxed);
-        assert!(before <= 1_000, "{before} items in one go");
+        assert!(before <= 1_000, "{before} items without a yield");
         informer.shutdown().await;
         let after = taken.load(Ordering::Relaxed);
         assert!(after - before <= 10, "{} items after the stop", after - before);

@@ -15,7 +15,7 @@ fn informer(factory: &InformerFactory, source: impl ListWatch<Object = Pod>) -> 
     factory.informer(source, InformerConfig::default())
 }
 
-/// The pods of one namespace, as a client sees them.
+/// Returns a client of the pods in one namespace.
 fn within(source: &Collection<Pod>, namespace: &str) -> Client<Pod> {
     source.client("").in_namespace(namespace)
 }
@@ -50,7 +50,7 @@ async fn equal_requests_share_one_informer() {
     assert_eq!(
         (selected.name(), same.name()),
         ("selected", "selected"),
-        "another selector is another informer, another order not"
+        "another selector needs another informer, another order does not"
     );
 
     factory.start();
@@ -189,7 +189,7 @@ async fn unused_informer_stops_and_can_be_created_again() {
     assert!(states.get().has_ended());
 }
 
-/// It does not delay a wait for all informers.
+/// An informer without users does not delay the wait for all informers.
 #[tokio::test(start_paused = true)]
 async fn wait_for_sync_ignores_an_informer_without_users() {
     let (good, bad) = (pods(&[]), pods(&[]));
@@ -206,7 +206,7 @@ async fn wait_for_sync_ignores_an_informer_without_users() {
     assert!(good.has_synced() && factory.unsynced().is_empty());
 }
 
-/// Users come and go on several threads, and each holds a running informer.
+/// Several threads create and drop users. Each user has a running informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_arriving_during_stop_gets_a_running_informer() {
     let source = pods(&["a"]);

@@ -1,4 +1,4 @@
-//! The shared informer over a source that fails.
+//! Tests of the shared informer over a source that fails.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{
     too_large, too_many_requests,
 };
 
-/// Longer than any delay.
+/// Longer than any delay of an informer.
 const LONG: Duration = Duration::from_secs(120);
 
 async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
@@ -105,7 +105,7 @@ async fn cache_converges_under_random_faults() {
         source.remove(&key("a"));
         source.put(pod("c", ""));
         fault(&source);
-        // A silent watch ends at its timeout of at most 600 s plus the grace period.
+        // A silent watch ends after its timeout of at most 600 s and the grace period.
         tokio::time::sleep(Duration::from_secs(640)).await;
         let cached = informer.lister().snapshot().index_keys("namespace", "ns").unwrap();
         assert_eq!(cached, [key("b"), key("c")], "fault {number}");

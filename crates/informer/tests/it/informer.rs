@@ -1,4 +1,4 @@
-//! The shared informer over a source without failures.
+//! Tests of the shared informer over a source without failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Cases from client-go's informer tests that no other test covers: see ROWS.md.
+//! Cases of client-go's informer tests that no other test covers: see ROWS.md.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
     informer
 }
 
-/// Changes of the source in here are only seen by the next list.
+/// Changes the source without watch events. Only the next list shows these changes.
 async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>)) {
     settle().await;
     source.break_watches(Break::Silent);
@@ -197,7 +197,7 @@ async fn i8_handlers_are_added_and_removed_during_changes() {
     for worker in workers {
         guards.extend(worker.await.unwrap());
     }
-    // Of each of the 11 keys, its initial state and one change may wait.
+    // For each of the 11 keys, at most its initial state and one change may wait.
     assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
     assert_eq!(guards.len(), 300);
     let the_others_go = async {
@@ -222,7 +222,7 @@ async fn i12_handler_panics_are_logged_and_others_continue() {
     tokio::time::sleep(2 * SECOND).await;
     assert_eq!(log.count("an event handler panicked"), 10);
     log.assert_tells(&["ERROR", "informer=Pod", "wanted", "Added(ns/a@1"]);
-    assert!(one.has_synced() && two.has_synced(), "they have processed all initial objects");
+    assert!(one.has_synced() && two.has_synced(), "both handlers have processed all initial objects");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Connections that look open and are dead.
+//! Tests with connections that look open but deliver nothing.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A rig whose watch has received bookmarks. Each number is the seconds since the previous event.
+/// Returns a rig whose watch has received bookmarks. `seconds` are the times between them.
 fn with_bookmarks(seconds: &[u32]) -> Rig {
     let mut rig = Rig::watching(5);
     for &pause in seconds {
@@ -22,7 +22,7 @@ fn with_bookmarks(seconds: &[u32]) -> Rig {
     rig
 }
 
-/// The seconds until the watch counts as dead.
+/// Returns the number of seconds until the watch counts as dead.
 fn patience(rig: &Rig) -> u64 {
     (rig.until() - rig.now).as_secs()
 }
@@ -47,7 +47,7 @@ fn any_event_resets_the_idle_timeout() {
     assert!(rig.errors.is_empty());
 }
 
-/// Without any bookmark so far.
+/// The watch has not received any bookmark.
 #[test]
 fn first_watch_has_the_same_idle_timeout() {
     for bookmarks in [&[][..], &[10]] {
@@ -144,7 +144,7 @@ fn f19_watch_timeout_is_at_least_5_minutes() {
     }
 }
 
-/// Also for the first watch.
+/// The rule also applies to the first watch.
 #[tokio::test(start_paused = true)]
 async fn half_open_watch_is_reopened_after_90_seconds() {
     for bookmarks in [0, 1, 3] {

@@ -1,4 +1,4 @@
-//! The metrics of an informer.
+//! Tests of the metrics of an informer.
 
 use std::any::Any;
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
-/// The configuration of an informer that records to `memory`.
+/// Returns the configuration of an informer that records its metrics in `memory`.
 fn with_metrics(memory: &InMemoryProvider) -> InformerConfig<Pod> {
     InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
 }
@@ -32,7 +32,7 @@ fn value(memory: &InMemoryProvider, name: &str) -> f64 {
     memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not recorded"))
 }
 
-/// The number of values, and their rounded sum.
+/// Returns the number of recorded values, and their rounded sum.
 fn sum(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not recorded"));
     (distribution.count(), distribution.sum().round())
@@ -83,10 +83,10 @@ async fn metrics_match_client_go_and_end_with_the_informer() {
     assert_eq!(value(&memory, "informer_synced"), 1.0);
     drop(dropped);
     settle().await;
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "the informer that never started still exists");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "the informer without a start still exists");
     drop(never_started);
     assert!(memory.samples().is_empty(), "{:?}", memory.samples());
-    // A second handle does not count as an informer.
+    // A second handle does not count as another informer.
     assert!(shut_down.lister().len() == 1);
 }
 
@@ -118,7 +118,7 @@ async fn list_records_its_duration_and_size() {
 async fn paged_list_counts_as_one_list() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b", "c"]));
     let slow = || Outcome::AnswerSlow(Duration::from_secs(2));
-    // In one piece from the cache of the server, and then the newest state page by page.
+    // The first list is one response from the cache of the server. The next list reads the newest state in pages.
     let too_large = Outcome::Fails(crate::support::too_large());
     source.faults().next_of(Verb::List, [too_large, slow(), slow()]);
     let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
@@ -178,7 +178,7 @@ async fn watch_without_events_counts_as_short() {
     source.faults().next_of(Verb::Watch, [empty(), empty()]);
     let informer = synced(&source, with_metrics(&memory)).await;
     assert!(informer.state().cause().is_some());
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "it is complete but does not watch");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "the cache is complete but the informer does not watch");
     assert_eq!(value(&memory, "reflector_short_watches_total"), 1.0);
     assert_eq!(sum(&memory, "reflector_items_per_watch"), (1, 0.0));
 
@@ -257,7 +257,7 @@ async fn undecodable_gauge_counts_until_fixed() {
 
 #[tokio::test(start_paused = true)]
 async fn queue_length_and_latency_are_recorded() {
-    /// Records each length of the queue.
+    /// A provider that records each length of the queue.
     #[derive(Clone, Debug)]
     struct Noting(InMemoryProvider, Arc<Mutex<Vec<i64>>>);
     impl Gauge for Noting {
@@ -294,7 +294,7 @@ async fn queue_length_and_latency_are_recorded() {
     levels.lock().unwrap().clear();
     ["b", "c", "b"].iter().for_each(|name| _ = source.put(pod(name, "")));
     settle().await;
-    // The second change of b is a separate batch.
+    // The second change of b starts a new batch.
     assert_eq!(*levels.lock().unwrap(), [1, 2, 3, 1, 0]);
     assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 3);
 }
@@ -342,7 +342,7 @@ async fn informers_of_one_name_show_the_newest_version() {
 
 #[test]
 fn provider_is_called_without_the_factory_lock() {
-    /// Lets another thread use the factory whenever it is called.
+    /// A provider that lets another thread use the factory whenever it is called.
     #[derive(Debug)]
     struct Curious(InMemoryProvider, InformerFactory);
     impl Curious {

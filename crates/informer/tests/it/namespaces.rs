@@ -1,4 +1,4 @@
-//! Namespaces that are added and removed while an informer runs.
+//! Tests with namespaces that are added and removed while an informer runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
-/// A pod named `x` in each namespace, at revisions 1 and so on.
+/// Returns a source with a pod named `x` in each namespace. The revisions start at 1.
 fn source(namespaces: &str) -> Collection<Pod> {
     namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
 }
@@ -24,7 +24,7 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
     Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() }
 }
 
-/// Returns a client of each namespace with its name, and one of all namespaces.
+/// Returns a function that creates a client for a namespace, or for all namespaces.
 fn clients(source: &Collection<Pod>) -> impl Fn(Option<&str>) -> Client<Pod> + Send + use<> {
     let source = source.clone();
     move |namespace| match namespace {
@@ -39,7 +39,7 @@ pub(crate) fn informer(source: &Collection<Pod>, namespaces: &Namespaces, stream
     SharedInformer::of_namespaces(namespaces, clients(source), config)
 }
 
-/// A synced informer of the namespaces `a` and `b`.
+/// Returns a synced informer of the namespaces `a` and `b`.
 pub(crate) async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<Pod>) {
     let source = source("ab");
     let namespaces = Namespaces::new(set("ab"));
@@ -53,7 +53,7 @@ pub(crate) fn set(names: &str) -> Vec<String> {
     names.chars().map(String::from).collect()
 }
 
-/// The namespaces of the cached pods, in order.
+/// Returns the namespaces of the cached pods, in order.
 pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     let snapshot = informer.lister().snapshot();
     let keys: BTreeSet<ObjectKey> =
@@ -61,7 +61,7 @@ pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     keys.iter().filter_map(ObjectKey::namespace).collect()
 }
 
-/// The same, from the events.
+/// Applies the waiting events to the set of known keys.
 fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     while let Some(event) = events.try_next() {
         let key = event.key();
@@ -72,12 +72,12 @@ fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     }
 }
 
-/// Longer than any delay and any timeout.
+/// Waits longer than any delay and any timeout.
 pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// Events, with the namespace as the name.
+/// Returns the waiting events in short form. The namespace replaces the name.
 pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     let mut received: Vec<String> = std::iter::from_fn(|| events.try_next())
@@ -205,7 +205,7 @@ async fn removed_namespace_does_not_block_sync() {
     assert!(informer.has_synced() && informer.state().is_synced());
 }
 
-/// Waits for a sync and for a revision end when the namespace is removed.
+/// Waits for a sync and waits for a revision end when the namespace is removed.
 #[tokio::test(start_paused = true)]
 async fn removing_a_namespace_ends_waits_for_it() {
     let source = source("ab");
@@ -225,7 +225,7 @@ async fn removing_a_namespace_ends_waits_for_it() {
     assert_eq!(held(&informer), "a");
 }
 
-/// The new namespace has not seen an older state itself, and starts from the revision of the others.
+/// The new namespace has never seen the older state. It starts from the revision of the other namespaces.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {
@@ -269,12 +269,12 @@ async fn lagging_replica_does_not_take_a_namespace_back() {
         informer.wait_for_sync().await.unwrap();
         namespaces.set_all();
         let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
-        assert!(waited.await.is_err(), "{between}: it is older than the state of a");
+        assert!(waited.await.is_err(), "{between}: the state is older than the state of a");
         assert_eq!(held(&informer), between);
     }
 }
 
-/// If one namespace lags, an overlay still shows newer cached objects of another one.
+/// If one namespace lags, an overlay still shows newer cached objects of another namespace.
 #[tokio::test(start_paused = true)]
 async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -292,7 +292,7 @@ async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
-/// The overlay does not bring back objects that others deleted.
+/// If one namespace lags, an overlay does not show objects again that other clients have deleted.
 #[tokio::test(start_paused = true)]
 async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -315,7 +315,7 @@ async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     assert_eq!(overlay.len(), 1);
 }
 
-/// The write is older than the cached objects of other namespaces.
+/// The write is older than the cached objects of the other namespaces.
 #[tokio::test(start_paused = true)]
 async fn overlay_keeps_a_write_to_an_added_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
@@ -337,7 +337,7 @@ async fn overlay_keeps_a_write_to_an_added_namespace() {
     assert_eq!(held(&informer), "abc");
 }
 
-/// Also if the deletion of its objects takes long.
+/// The wait also covers a slow deletion of the objects.
 #[tokio::test(start_paused = true)]
 async fn wait_after_namespace_removal_finds_no_objects() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
@@ -352,7 +352,7 @@ async fn wait_after_namespace_removal_finds_no_objects() {
     assert_eq!(lister.len(), 0);
 }
 
-/// Removed namespaces are empty and added ones complete.
+/// After the wait, the cache contains no object of removed namespaces and all objects of added ones.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_set_change_covers_the_change() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
@@ -392,7 +392,7 @@ async fn cache_revision_follows_the_slowest_namespace() {
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // An added namespace starts at that revision, and the cache stays at it until the namespace is listed.
+    // A new namespace starts at the revision of the cache. The cache stays there until the namespace is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));
@@ -431,7 +431,7 @@ async fn relist_of_one_namespace_keeps_the_others() {
     source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
     settle().await;
     assert_eq!(informer.lister().undecodable().len(), 1);
-    // The source stays silent, and then only b lists again.
+    // The source sends no events, and then only the namespace b lists again.
     source.faults().when(|request| {
         (request.client == "b" && request.verb() == Verb::Watch).then(|| Outcome::refused(410, Reason::Expired))
     });
@@ -482,7 +482,7 @@ async fn source_with_wrong_namespace_stops_the_informer() {
     let InformerState::Stopped { cause: StopCause::Panicked { message } } = informer.state() else {
         panic!("{:?}", informer.state())
     };
-    assert!(message.contains("of that namespace"), "{message}");
+    assert!(message.contains("a source of the requested namespace"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -558,7 +558,7 @@ async fn removing_a_failing_namespace_clears_its_failure() {
     source.break_watches(Break::expired());
     long().await;
     assert!(informer.state().cause().is_some() && informer.has_synced(), "{:?}", informer.state());
-    assert!(format!("{informer:?}").contains("403"), "the dump says which one: {informer:?}");
+    assert!(format!("{informer:?}").contains("403"), "the debug output shows which namespace: {informer:?}");
     namespaces.set(set("a"));
     let mut states = informer.states();
     states.wait_for(InformerState::is_synced).await.unwrap();

@@ -1,4 +1,4 @@
-//! Reads that include own writes before the watch delivers them.
+//! Tests of reads that include own writes before the watch delivers them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// A pod at a version, with `node` as a marker.
+/// Returns a pod with this version. `node` contains the version as well.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -25,7 +25,7 @@ fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
     (cache.clone(), Overlay::new(Lister::new(cache), config))
 }
 
-/// The version that reads return, by key and in the list, which must agree.
+/// Returns the version that reads return. A read by key and a list must agree.
 #[track_caller]
 fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
     let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();
@@ -45,7 +45,7 @@ async fn overlay_shows_a_write_until_the_cache_catches_up() {
     assert_eq!(read(&overlay, "a"), Some(8), "older writes of others are hidden");
     cache.upsert(Arc::new(at("a", "1", 8))).unwrap();
     cache.delete(&key("new"), "10");
-    assert_eq!((read(&overlay, "a"), read(&overlay, "new")), (Some(8), None), "it was deleted since");
+    assert_eq!((read(&overlay, "a"), read(&overlay, "new")), (Some(8), None), "the pod was deleted after the write");
     cache.upsert(Arc::new(at("a", "1", 11))).unwrap();
     assert_eq!((read(&overlay, "a"), overlay.is_empty()), (Some(11), true));
     assert!(overlay.wrote(at("a", "1", 10)));
@@ -112,7 +112,7 @@ proptest! {
     ], 1..60)) {
         let (cache, overlay) = overlay(OverlayConfig::default());
         let names = ["a", "b", "c"];
-        // The state of the server, the events that the watch has not delivered, and the last own writes.
+        // The state of the server, the events that the watch has not delivered, and the last own write of each pod.
         let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
         let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
         let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// An object whose metadata reads the overlay that contains it.
+/// An object whose metadata reads the overlay that contains the object.
 struct Nosy {
     metadata: ObjectMeta,
     overlay: Arc<OnceLock<Overlay<Nosy>>>,
@@ -171,7 +171,7 @@ struct Nosy {
 impl Object for Nosy {
     fn metadata(&self) -> &dyn Metadata {
         if let Some(overlay) = self.overlay.get() {
-            // Without an object in hand, so that the recursion ends.
+            // Read a key without an object, so that the recursion ends.
             overlay.get(&ObjectKey::new("ns", "nobody"));
             overlay.wrote(nobody());
         }
@@ -231,7 +231,7 @@ async fn reads_by_index_see_own_writes() {
     assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
     overlay.deleted(on("b", "n1", 1));
     assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
-    // The cache is newer than the writes.
+    // The cache has a newer revision than the writes.
     cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
     assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
     assert!(overlay.by_index("none", "n1").is_err());
@@ -245,7 +245,7 @@ async fn overlay_shows_writes_through_its_api() {
     informer.wait_for_sync().await.unwrap();
     let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
     let api = overlay.api(source.client("me"));
-    // The watch does not deliver it.
+    // The watch does not deliver the write.
     source.break_watches(Break::Silent);
     let (post, delete) = (WriteOptions::default(), DeleteOptions::default());
 

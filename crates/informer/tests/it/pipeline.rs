@@ -1,4 +1,4 @@
-//! The parts combined by hand, as in early client-go: reflector, DeltaFIFO, cache.
+//! Tests the types of this crate combined by hand, as in early client-go: a reflector, a DeltaFIFO and a cache.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::support::{Pod, key, pod, pods};
 
 type Fifo = DeltaFifo<ObjectKey, Arc<Pod>>;
 
-/// Drives a reflector until it has nothing more to read.
+/// Drives a reflector until its source has nothing more to read.
 async fn drive(
     source: &Collection<Pod>,
     reflector: &mut Reflector<Pod>,
@@ -62,7 +62,7 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
     Ok(list)
 }
 
-/// Consumes deltas: the cache decides whether an object is new.
+/// Applies deltas to the cache. The cache shows whether an object is new.
 fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
     let mut received = Vec::new();
     for delta in popped.deltas {
@@ -101,7 +101,8 @@ async fn delta_fifo_with_indexer_follows_the_source() {
     assert_eq!(received, ["add ns/a", "add ns/b", "add ns/c"]);
     assert!(fifo.has_synced());
 
-    // "a" is deleted and "d" is added without an event, and "b" changes while it is queued.
+    // The watch misses the deletion of "a" and the addition of "d", and "b" changes while its first change is still
+    // queued.
     fifo.update(Arc::new(source.object(&key("b")).unwrap())).unwrap();
     source.break_watches(Break::Silent);
     source.remove(&key("a"));

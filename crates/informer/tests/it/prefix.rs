@@ -1,4 +1,5 @@
-//! Checks that the cache always equals the source at some revision, and that applying the events yields the cache.
+//! Tests that the cache always equals the source at some revision, and that the events of a subscriber yield the
+//! content of the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,11 +24,11 @@ use crate::support::{
 enum Operation {
     Put(usize),
     PutSilently(usize),
-    /// An object that is not a pod.
+    /// Stores an object that cannot be decoded as a pod.
     PutBroken(usize),
-    /// Lists return another shape of the object at its current version.
+    /// Changes the shape of an object at its current version. Lists then return the new shape.
     Reshape(usize),
-    /// The watch sends the next change twice at one version, in two shapes.
+    /// Makes the watch send the next change twice at the same version, in two shapes.
     Echo,
     Delete(usize),
     DeleteSilently(usize),
@@ -37,7 +38,7 @@ enum Operation {
     FailWatch(Outcome),
     FailList(Outcome),
     Pass(u64),
-    /// A subscriber takes some of its events.
+    /// Lets a subscriber take some of its events.
     Take(usize, usize),
     Subscribe,
 }
@@ -91,7 +92,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..80)
 }
 
-/// A source with all its states: pods and undecodable objects.
+/// A source and all its past states. A state contains pods and undecodable objects.
 struct Recorded {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -101,7 +102,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// The source that the informer uses.
+    /// Creates a source with two pods. Also returns the source that the informer uses.
     fn new() -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -145,13 +146,14 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// The pods that the cache may contain for an undecodable object: all its earlier states.
+    /// Returns the pods that the cache may contain for an undecodable object. These are all its earlier states since
+    /// its creation.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
     }
 
-    /// The cache equals the source at that revision.
+    /// Checks that the cache equals the source at this revision.
     fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
         let lister = informer.lister();
         let cached: BTreeMap<ObjectKey, Arc<Pod>> = lister.list().into_iter().map(|pod| (pod.key(), pod)).collect();
@@ -162,7 +164,7 @@ impl Recorded {
             match entry {
                 Some(pod) => prop_assert!(
                     cached.is_some_and(|cached| self.shapes.is_one_of(cached, pod)),
-                    "{cached:?}, and the cache is at revision {revision} with {pod:?}"
+                    "the cache has {cached:?}, but at revision {revision} the source has {pod:?}"
                 ),
                 None => {
                     let was = |cached| self.was(key, revision).any(|pod| self.shapes.is_one_of(cached, pod));
@@ -177,14 +179,14 @@ impl Recorded {
     }
 }
 
-/// A subscriber, and the state that results from its events.
+/// A subscriber, and the state that its events yield.
 struct Folder {
     events: Events,
     known: BTreeMap<ObjectKey, Arc<Pod>>,
     is_ordered: bool,
 }
 
-/// The bound of an ordered subscriber.
+/// The maximum number of waiting changes of an ordered subscriber.
 const BOUND: usize = 4;
 
 enum Events {
@@ -325,7 +327,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
             check_prefix(&source, &informer)?;
         }
     }
-    // Silent changes appear with the next watch, and a silent watch ends at its timeout.
+    // A new watch delivers the changes without events. A silent watch ends at its timeout.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;

@@ -1,4 +1,4 @@
-//! The recorder: a replay repeats what was recorded.
+//! Tests that a replay repeats the recorded responses.
 
 use std::fs;
 use std::future::Future;
@@ -38,7 +38,7 @@ fn config(streaming_list: bool) -> InformerConfig<Pod> {
     InformerConfig { reflector, seed: Some(7), ..InformerConfig::default() }
 }
 
-/// The events of a subscriber, with the seconds since its start.
+/// Returns the events of a subscriber, each with the seconds since the start.
 async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
     let (began, mut received) = (Instant::now(), Vec::new());
     while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {
@@ -47,7 +47,7 @@ async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<Str
     received
 }
 
-/// A source with many failures.
+/// Makes a source fail in many ways.
 async fn incident(source: Collection<Pod>) {
     let pause = || tokio::time::sleep(Duration::from_secs(5));
     pause().await;
@@ -95,7 +95,7 @@ async fn replay_repeats_a_recorded_incident_with_its_timing() {
     }
 }
 
-/// The events of an informer while namespaces and their objects change.
+/// Returns the events of an informer while namespaces and their objects change.
 async fn of_namespaces<L: ListWatch<Object = Pod>>(
     source: impl Fn(Option<&str>) -> L + Send + 'static,
     incident: impl Future<Output = ()>,
@@ -115,7 +115,7 @@ async fn of_namespaces<L: ListWatch<Object = Pod>>(
     };
     let (mut events, (), ()) = tokio::join!(timed_events(events, Duration::from_secs(60)), changes, incident);
     informer.shutdown().await;
-    // Events of several namespaces have no particular order.
+    // Events of different namespaces have no defined order.
     events.sort();
     events
 }
@@ -169,7 +169,7 @@ async fn recorder_for_another_resource_panics() {
     recorder.record(of("Secret", "secrets"));
 }
 
-/// Everything that a recording can contain.
+/// Returns a source whose responses contain every type of entry.
 fn every_entry_type() -> Scripted {
     let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
     let list = move || {
@@ -194,7 +194,7 @@ fn every_entry_type() -> Scripted {
     Scripted::new(list, watch)
 }
 
-/// All responses of a source to one list and one watch.
+/// Returns all responses of a source to one list and one watch.
 async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let mut page = source.list(&Default::default()).await.unwrap();
     let mut parts = Vec::new();
@@ -208,7 +208,7 @@ async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<Ra
     (parts, events)
 }
 
-/// The same for everything that a recording can contain, with the content of the file.
+/// Records every type of entry. Returns the responses of the source and the content of the file.
 async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let recorder = Recorder::create(every_entry_type(), file, LARGE).unwrap();
     let (written, received) = (recorder.written(), received(&recorder).await);
@@ -217,7 +217,7 @@ async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     received
 }
 
-/// `None`: the stream is silent from here on.
+/// Returns the next item of a stream, or `None` if the stream is silent.
 async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     let next = std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context));
     tokio::time::timeout(Duration::from_secs(1000), next).await.ok()
@@ -316,7 +316,7 @@ async fn replay_rejects_requests_of_another_kind() {
     assert!(cause.contains("a list was requested, but the recording continues with a watch"), "{cause}");
 }
 
-/// A recording with all kinds of entries.
+/// Returns a recording with every type of entry.
 fn written(directory: &Directory) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let file = directory.file("written");
@@ -358,7 +358,7 @@ proptest! {
     }
 }
 
-/// The order is kept for concurrent requests, too.
+/// Entries are in order even if requests run concurrently.
 #[test]
 fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();

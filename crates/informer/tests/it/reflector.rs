@@ -1,4 +1,4 @@
-//! The state machine, row by row, without a clock and without tasks.
+//! Tests of the state machine, row by row. They need no clock and no tasks.
 
 use std::time::{Duration, Instant};
 
@@ -102,7 +102,7 @@ fn expired_page_restarts_the_list_in_one_page() {
     assert_eq!(rig.page(&["a", "b"], "12", "t1"), "LIST rv= limit=4 next");
     assert_eq!(rig.list_fails(expired()), "LIST rv=10 limit=0");
     assert_eq!(rig.page(&["c"], "13", ""), "WATCH rv=13");
-    assert_eq!(rig.outputs, ["replaced [c] at 13"], "no object of the first try");
+    assert_eq!(rig.outputs, ["replaced [c] at 13"], "no object of the first attempt is in the output");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn repeated_continue_token_fails_the_list() {
         assert_eq!(
             rig.page(&["a"], "13", named),
             "LIST rv= limit=500 next",
-            "a new list may name what the last one did"
+            "a new list may use the page tokens of the last list"
         );
         assert_eq!(rig.page(&["b"], "13", ""), "WATCH rv=13");
         assert_eq!(rig.outputs, ["replaced [a b] at 13"]);
@@ -139,7 +139,7 @@ fn failed_list_is_retried_and_degrades_the_state() {
 
     rig.wake();
     let state = rig.reflector.state();
-    assert!(matches!(state, InformerState::Degraded { next_try: None, .. }), "it is trying: {state:?}");
+    assert!(matches!(state, InformerState::Degraded { next_try: None, .. }), "a retry is in progress: {state:?}");
     rig.list(&["a"], 5);
     assert!(rig.reflector.state().is_synced());
 }
@@ -309,7 +309,7 @@ fn one_event_watches_cause_no_hot_loop() {
         }
         rig.open();
     }
-    assert!(delays >= 10, "{delays} delays in 20 watches of no duration");
+    assert!(delays >= 10, "only {delays} delays in 20 watches without any duration");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn object_without_revision_keeps_the_reflector_revision() {
 #[test]
 fn watch_timeout_is_random_and_enforced() {
     let mut timeouts = Vec::new();
-    // It may be silent until its timeout.
+    // With this idle timeout, the watch may be silent until its own timeout.
     let silent = ReflectorConfig { watch_idle_timeout: Some(Duration::from_secs(3600)), ..config() };
     let mut rig = Rig::with(silent);
     rig.list(&["a"], 5);
@@ -363,7 +363,7 @@ fn watch_timeout_is_random_and_enforced() {
     assert!((1800..=3600).contains(&options.timeout.unwrap().as_secs()));
 }
 
-/// Six failures, after which the next delay is the longest one.
+/// Lets the reflector fail six times. After that, the next delay is the maximum.
 fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
     for delay in [800, 1600, 3200, 6400, 12_800, 25_600] {
         assert_eq!(fail(rig), format!("SLEEP {delay}"));
@@ -432,7 +432,7 @@ fn complete_lists_keep_the_delays_of_failing_watches() {
         rig.list(&["a"], 5);
         rig.open_fails(failure(500, Reason::InternalError))
     });
-    // Also if a list fails in between.
+    // A failed list in between does not change this.
     assert_eq!(rig.list_fails(refused()), "SLEEP 30000");
     rig.wake();
     rig.list(&["a"], 5);

@@ -1,4 +1,4 @@
-//! Rows of ../ROWS.md that have no other test: client-go's cases for its reflector.
+//! Tests for rows of ../ROWS.md that no other test covers: client-go's cases for its reflector.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -117,7 +117,7 @@ fn f18_too_large_revision_is_recognized() {
 async fn f21_object_does_not_keep_its_page_alive() {
     let source = pods(&["a", "b", "c", "d", "e", "f"]);
     let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
-    // The server has no cache, so it returns pages.
+    // The server has no watch cache, so it returns pages.
     source.faults().next_of(Verb::List, [Outcome::Fails(expired())]);
     let informer = synced(&source, InformerConfig { reflector, ..InformerConfig::default() }).await;
     let next = "LIST rv= limit=2 next";

@@ -1,4 +1,4 @@
-//! Selectors that change while an informer runs.
+//! Tests with selectors that change while an informer runs.
 
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
 use pintle_meta::{FieldSelector, LabelSelector};
@@ -6,14 +6,14 @@ use pintle_testing::{Collection, Outcome, Verb};
 
 use crate::support::{Pod, cut, drain_sorted, pod, requests, settle};
 
-/// Returns a pod with this value of the label `app`.
+/// Returns a pod whose label `app` has this value.
 fn labelled(app: char) -> Pod {
     let mut pod = pod(&app.to_string(), "");
     pod.metadata.labels.insert("app".into(), app.into());
     pod
 }
 
-/// One pod for each letter.
+/// Returns a source with one pod for each letter.
 fn labelled_all(apps: &str) -> Collection<Pod> {
     apps.chars().map(labelled).collect()
 }
@@ -34,7 +34,7 @@ fn names(informer: &SharedInformer<Pod>) -> String {
     names.concat()
 }
 
-/// Long enough for a new round.
+/// Waits long enough for a new round of the reflector.
 async fn round() {
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
 }
@@ -62,7 +62,7 @@ async fn changed_selectors_delete_and_add_objects() {
     }
 }
 
-/// Waits for a sync and for an earlier revision.
+/// Checks a wait for a sync and a wait for an earlier revision.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_selector_change_covers_the_change() {
     for streaming_list in [false, true] {
@@ -101,7 +101,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(names(&informer), "b", "selected before the start");
-    // Between the list and its watch.
+    // The selectors change between a list and its watch.
     source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
     informer.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap();
     tokio::task::yield_now().await;
@@ -112,7 +112,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// Otherwise another caller would see deletions of existing objects.
+/// Without this rule, another caller would receive deletions of objects that exist.
 #[tokio::test(start_paused = true)]
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");

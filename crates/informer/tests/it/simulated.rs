@@ -1,5 +1,6 @@
-//! The reflector with servers that lag, forget, refuse, repeat and disconnect. Its output always equals the source at
-//! the revision of the output, revisions never decrease, and in the end it equals the current source.
+//! Tests of the reflector with servers that lag, lose revisions, reject requests, repeat events and disconnect. The
+//! output always equals the source at the revision of the output. Revisions never decrease. In the end the output
+//! equals the current source.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::support::Pod;
 use crate::support::replicas::Replicas;
 use crate::support::rig::config;
 
-/// The state that results from the outputs.
+/// The state that the outputs yield.
 #[derive(Default)]
 struct Fold {
     pods: BTreeMap<String, usize>,
@@ -51,7 +52,7 @@ fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCase
     let mut now = Instant::now();
     let mut command = reflector.start();
     let mut quiet = 0;
-    // Enough for the longest way from any fault to a quiet watch.
+    // This many steps are enough for the longest way from any fault to a quiet watch.
     while quiet < 400 {
         if source.tape.has_ended() {
             if quiet == 0 {

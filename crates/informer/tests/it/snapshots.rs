@@ -1,4 +1,4 @@
-//! Snapshots of the cache, and store cases that need no informer.
+//! Tests of snapshots of the cache, and of store cases that need no informer.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -150,7 +150,7 @@ fn diff_lists_changed_and_deleted_objects() {
 }
 
 #[test]
-#[should_panic = "snapshots of two caches"]
+#[should_panic = "snapshots of different caches"]
 fn diff_of_two_caches_panics() {
     by_node().snapshot().diff(&by_node().snapshot());
 }

@@ -1,4 +1,4 @@
-//! How much work an informer does before other tasks of its runtime run.
+//! Tests how much an informer does before it yields to other tasks of its runtime.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,8 +17,7 @@ fn many(count: usize) -> Collection<Pod> {
     (0..count).map(|number| pod(&number.to_string(), "")).collect()
 }
 
-/// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter` between two runs of that
-/// task.
+/// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter` between two runs of the ready task.
 async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
     let over = Arc::new(AtomicBool::new(false));
     let is_over = over.clone();
@@ -35,7 +34,7 @@ async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: 
     tokio::task::yield_now().await;
     work.await;
     over.store(true, Ordering::Relaxed);
-    // tokio resumes tasks that have yielded in alternating order, so another task may have run twice in a row.
+    // tokio alternates the order in which it resumes tasks that have yielded, so `work` may have run twice in a row.
     watching.await.unwrap().div_ceil(2)
 }
 
@@ -70,7 +69,7 @@ async fn index_functions_run_16_times_before_yielding() {
         let counter = calls.clone();
         let most =
             max_between_yields(move || counter.load(Ordering::Relaxed), change_all(&source, &informer, 500)).await;
-        assert!((1..=16).contains(&most), "{most} calls in one go");
+        assert!((1..=16).contains(&most), "{most} calls without a yield");
         assert_eq!(informer.lister().by_index("0", "changed").unwrap().len(), 500);
     }
 }
@@ -95,7 +94,7 @@ async fn transforms_run_16_times_before_yielding() {
         }
     })
     .await;
-    assert!(most <= 16, "{most} calls in one go");
+    assert!(most <= 16, "{most} calls without a yield");
 }
 
 #[tokio::test]
@@ -114,12 +113,13 @@ async fn subscribers_receive_544_changes_before_yielding() {
             }
         };
         let most = max_between_yields(counter, waits).await;
-        // 512 and the rest of the batch of 32 events that reaches it.
-        assert!((1..=544).contains(&most), "{most} changes delivered in one go to {subscribers} subscribers");
+        // The driver yields after 512 notifications. It first finishes the batch of up to 32 events that reaches this
+        // limit.
+        assert!((1..=544).contains(&most), "{most} changes delivered to {subscribers} subscribers without a yield");
     }
 }
 
-/// As for any resource of tokio: 128 times in a row.
+/// A subscription yields after at most 128 events in a row, like any resource of tokio.
 #[tokio::test]
 async fn listener_with_a_backlog_yields() {
     let source = many(5000);
@@ -137,10 +137,10 @@ async fn listener_with_a_backlog_yields() {
         listening.await.unwrap();
     })
     .await;
-    assert!((1..=128).contains(&most), "{most} events in one go");
+    assert!((1..=128).contains(&most), "{most} events without a yield");
 }
 
-/// A program may fill tokio's pool for blocking work with its own work.
+/// The program may use all threads of tokio's pool for blocking work itself.
 #[test]
 fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -186,7 +186,7 @@ async fn sixteen_namespaces_are_listed_concurrently() {
     }
 }
 
-/// Endless streams delay others only until they are given up.
+/// Endless streams delay other lists only until the reflector gives up on them.
 #[tokio::test(start_paused = true)]
 async fn endless_lists_do_not_block_other_lists() {
     let source = Collection::<Pod>::default();
@@ -238,7 +238,7 @@ async fn request_without_response_times_out() {
     }
 }
 
-/// The deadline does not apply while a page is decoded or a source sends slowly.
+/// The timeout does not apply while a page is decoded, or while a source sends slowly.
 #[tokio::test(start_paused = true)]
 async fn list_that_delivers_data_does_not_time_out() {
     let parts = || {

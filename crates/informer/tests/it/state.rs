@@ -1,4 +1,4 @@
-//! The state of an informer.
+//! Tests of the state of an informer.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::support::rig::Rig;
 use crate::support::scripted::{Scripted, raw, silence};
 use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, refused, settle};
 
-/// The number of objects of a list that were received, and that remain.
+/// Returns the number of received objects of a list, and the number of remaining objects.
 fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
     match state {
         InformerState::Listing { progress } | InformerState::Streaming { progress } => {
@@ -80,7 +80,8 @@ fn missing_resource_is_a_distinct_retried_failure() {
     rig.list(&[], 5);
     assert!(rig.reflector.state().is_synced());
 
-    // The resource is deleted while it is watched, and comes back. The cache keeps its objects meanwhile.
+    // The resource is deleted while the reflector watches it, and is added again later. The cache keeps its objects
+    // meanwhile.
     rig.open();
     rig.pass(Duration::from_secs(1));
     rig.end();
@@ -123,7 +124,7 @@ async fn progress_is_visible_within_a_page() {
     let seen = seen.lock().unwrap();
     assert_eq!((seen[0], seen.len()), ((0, 0), 5000));
     assert!(seen.is_sorted() && seen.iter().all(|(sent, received)| received <= sent && received.is_multiple_of(100)));
-    assert!(seen[4999].1 >= 3000, "what is being decoded has not come yet: {}", seen[4999].1);
+    assert!(seen[4999].1 >= 3000, "objects that are being decoded do not count as received: {}", seen[4999].1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +200,7 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs code that a lock would block, on another thread.
+/// Runs code on another thread, because it would block if a lock were held.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {
@@ -237,7 +238,7 @@ fn state_condition_may_read_the_state() {
     });
 }
 
-/// A waker is user code.
+/// A waker is user code. This one reads the state.
 struct ReadingWaker {
     informer: Mutex<Option<SharedInformer<Pod>>>,
     woken: AtomicUsize,
@@ -283,7 +284,7 @@ fn state_wakers_run_without_locks() {
     });
 }
 
-/// The waker runs at the end of a write, while subscribers are notified.
+/// This waker runs at the end of a write, while subscribers are notified.
 #[test]
 fn subscriber_wakers_run_without_locks() {
     let (sender, received) = mpsc::channel();

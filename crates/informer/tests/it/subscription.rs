@@ -1,4 +1,4 @@
-//! The cost and the backlog of subscriptions.
+//! Tests of the cost and the backlog of subscriptions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 thread_local! {
-    /// The number of calls of an object's metadata.
+    /// How often the metadata of an object was read.
     static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// The informer that objects read when they are asked or dropped.
+    /// The informer that objects read when their metadata is read or when they are dropped.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 
@@ -58,7 +58,7 @@ struct Nosy {
 }
 
 impl Nosy {
-    /// Takes the locks of the informer, its subscriptions and its store.
+    /// Calls methods that take the locks of the informer, its subscriptions and its store.
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
@@ -90,7 +90,7 @@ impl Drop for Nosy {
     }
 }
 
-/// Runs on another thread, because it may deadlock.
+/// Runs a test on another thread, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
     let (sender, received) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -120,7 +120,8 @@ fn subscription_drops_objects_without_its_lock() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // Only the queue still has the state that the listener knows, and will not deliver it.
+            // Only the queue still has the state that the subscriber received last. The next change makes the queue
+            // drop this state.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {
@@ -149,7 +150,8 @@ fn unread_subscription_drops_objects_without_its_lock() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // Their changes wait until the listener has read the first object, and only the queue has them.
+        // The changes of these objects wait until the subscriber has read the first object. Only the queue has their
+        // states.
         for name in ["b", "c"] {
             put(name);
             settle().await;
@@ -182,7 +184,8 @@ fn subscription_calls_object_methods_without_locks() {
             LOOKED_AT.set(Some(informer.clone()));
             informer.start();
             informer.wait_for_sync().await.unwrap();
-            // Changes of waiting and of delivered objects: updates, and re-creations of the same name.
+            // Change objects that wait for delivery and objects that were delivered. Some changes re-create an object
+            // with the same name.
             for _ in 0..2 {
                 for uid in ["1", "1", "2", "1"] {
                     ["a", "d"].iter().for_each(|name| put(name, uid));
@@ -194,7 +197,7 @@ fn subscription_calls_object_methods_without_locks() {
                     while events.try_next().is_some() {}
                 }
             }
-            // Unobserved changes, in a list that contains the others unchanged.
+            // The watch is silent during these changes. The next list also contains unchanged objects.
             source.break_watches(Break::Silent);
             put("b", "1");
             put("e", "1");

@@ -1,4 +1,4 @@
-//! Pods, and a source of pods with faults on demand.
+//! Pods for tests, and a source of pods that can fail on demand.
 
 pub(crate) mod replicas;
 pub(crate) mod reshaping;
@@ -21,12 +21,12 @@ pub(crate) struct Pod {
 
 pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
 
-/// A pod in the namespace `ns`.
+/// Returns a pod in the namespace `ns`.
 pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// A source of pods at revisions 1 and so on.
+/// Returns a source of pods. The revisions start at 1.
 pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
     names.iter().map(|name| pod(name, "")).collect()
 }
@@ -35,32 +35,32 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// All pods at that revision.
+/// Returns all pods at this revision.
 pub(crate) fn state_at(source: &Collection<Pod>, revision: u64) -> BTreeMap<ObjectKey, Pod> {
     source.objects_at(revision).into_iter().map(|pod| (pod.key(), pod)).collect()
 }
 
-/// The requests since the last call, such as `LIST rv=0 limit=500` and `WATCH rv=7`.
+/// Returns the requests since the last call, such as `LIST rv=0 limit=500` and `WATCH rv=7`.
 pub(crate) fn requests(source: &Collection<Pod>) -> Vec<String> {
     source.take_requests().iter().map(ToString::to_string).collect()
 }
 
-/// A watch that ends as soon as it begins.
+/// Returns the outcome of a watch that ends as soon as it begins.
 pub(crate) fn empty() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::End }
 }
 
-/// A watch that is silent and does not end.
+/// Returns the outcome of a watch that is silent and does not end.
 pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
 
-/// A watch that is opened and then fails at once.
+/// Returns the outcome of a watch that opens and then fails at once.
 pub(crate) fn event(error: ApiError) -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Fails(error) }
 }
 
-/// A pod at a revision.
+/// Returns a pod with this revision.
 pub(crate) fn pod_at(name: &str, revision: u64) -> Pod {
     let mut pod = pod(name, "");
     pod.metadata.resource_version = revision.to_string();
@@ -92,7 +92,8 @@ pub(crate) fn cut() -> ApiError {
     ApiError::transport("the connection was cut")
 }
 
-/// `A name@1` added, `A! name@1` initially, `U name@1..2` updated, `D name@2` deleted, `D? name@1` inferred to be deleted.
+/// Returns the event in short form: `A name@1` for an addition, `A! name@1` for an initial object, `U name@1..2` for an update, `D name@2`
+/// for a deletion, and `D? name@1` for a deletion that the watch missed.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     match event {
@@ -104,20 +105,20 @@ pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     }
 }
 
-/// All events once the informer is idle, in order.
+/// Waits until the informer is idle, and returns all events in order.
 pub(crate) async fn drain(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     std::iter::from_fn(|| events.try_next()).map(|event| shorthand(&event)).collect()
 }
 
-/// The same, sorted if the order is undefined.
+/// Works like [`drain`], and sorts the events because their order is undefined.
 pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> {
     let mut drained = drain(events).await;
     drained.sort();
     drained
 }
 
-/// Lets each task run until it waits. With a paused clock, practically no time passes.
+/// Lets each task run until it waits. With a paused clock, almost no time passes.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,4 +1,4 @@
-//! Events for threads without a runtime.
+//! Tests of events on threads without a runtime.
 
 use std::sync::mpsc;
 
@@ -48,7 +48,7 @@ async fn dropped_channel_receives_no_more_events() {
     assert!(informer.subscriptions().is_empty());
 }
 
-/// A handler that reports each call and returns when it is allowed to.
+/// Adds a handler that reports each call, and returns when the test allows it.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((sender, received), (release, released)) = (mpsc::channel(), mpsc::channel());
     let released = std::sync::Mutex::new(released);
@@ -128,12 +128,12 @@ fn nothing_is_delivered_after_the_end() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The write is complete, and its notifications follow.
+    // The list is now in the cache, and its notifications follow.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits for a condition that is met soon or never.
+/// Waits for a condition that becomes true soon or never.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Objects that cannot be decoded are listed, and do not affect others.
+//! Tests that objects that cannot be decoded are listed, and do not affect other objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 use crate::support::{Pod, drain, drain_sorted, expired, key, settle};
 
-/// A source at revision 7, with pods of these names, uids and nodes.
+/// Returns a source whose list has the revision 7 and pods with these names, uids and nodes.
 fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
     let source = Collection::default();
     pods.iter().for_each(|(name, uid, node)| put(&source, name, uid, node.clone()));
@@ -20,12 +20,12 @@ fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
     source
 }
 
-/// Stores a pod. With a number as its node, it is undecodable.
+/// Stores a pod. If `node` is a number, the pod cannot be decoded.
 fn put(source: &Collection<Pod>, name: &str, uid: &str, node: impl Into<Value>) {
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}, "node": node.into()}));
 }
 
-/// The revision expires, and the informer lists again.
+/// Makes the revision of the watch expire, and waits until the informer has listed again.
 async fn expire(source: &Collection<Pod>) {
     source.compact();
     source.break_watches(Break::expired());
@@ -42,7 +42,7 @@ async fn start(source: &Collection<Pod>, streaming_list: bool) -> (SharedInforme
     (informer, events)
 }
 
-/// `key@resourceVersion` of each entry.
+/// Returns `key@resourceVersion` for each entry.
 fn shown(informer: &SharedInformer<Pod>) -> Vec<String> {
     let entries = informer.lister().undecodable();
     assert!(entries.iter().all(|entry| entry.error.contains("expected a string")), "{entries:?}");

@@ -1,4 +1,4 @@
-//! Callers that share an informer do not affect each other.
+//! Tests that callers that share an informer do not affect each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ fn reflector(change: impl FnOnce(&mut ReflectorConfig)) -> InformerConfig<Pod> {
     InformerConfig { reflector, ..InformerConfig::default() }
 }
 
-/// Settings that can have only one value for each informer.
+/// Returns configurations with settings that can have only one value for each informer.
 fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
     let plain = InformerConfig::default;
     let minute = Duration::from_secs(600);
@@ -109,7 +109,7 @@ async fn error_handler_lasts_as_long_as_its_user() {
     assert_eq!(errors(), [1, 1, 1]);
     tokio::time::sleep(Duration::from_secs(10)).await;
 
-    // A lister counts as a user like a handle.
+    // A lister counts as a user, like a handle.
     let _reads = second.lister();
     drop((second, third));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
@@ -210,7 +210,7 @@ async fn one_reader_cannot_end_the_history_of_another() {
     assert!(first.changes_since(&first.resource_version()).is_none(), "no guard is left");
 }
 
-/// A runtime that was shut down drops the task that is started on it, which runs user code.
+/// A runtime that was shut down drops a new task at once. Dropping the task runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
     struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);
@@ -241,7 +241,7 @@ fn factory_starts_informers_without_its_lock() {
     assert_eq!(unsynced, ["Pod"]);
 }
 
-/// Dropped subscriptions are removed, even if nothing changes.
+/// Dropped subscriptions are removed even if no object changes.
 #[test]
 fn dropped_subscriptions_are_removed() {
     let informer = SharedInformer::new(Collection::<Pod>::default(), InformerConfig::default());

@@ -1,4 +1,4 @@
-//! Revisions from the server to the cache, which never go back.
+//! Tests that revisions are passed from the server to the cache, and never go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -150,7 +150,7 @@ fn restored_server_is_accepted_after_a_minute() {
         assert_eq!(rig.outputs.len(), 1);
         assert!(rig.outputs[0].starts_with("replaced ["), "{:?}", rig.outputs);
         assert!(rig.cause().is_none());
-        // From there on the revision increases again.
+        // After the restored state, the revision increases again.
         let known: u64 = rig.reflector.resource_version().parse().unwrap();
         assert!((41..60).contains(&known), "{known}");
         if !streaming_list {
@@ -238,8 +238,8 @@ async fn cache_version_ignores_transforms() {
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
-/// A source whose first list has a pod at revision 10. Later lists have the same revision and version with another
-/// shape. Watches fail before that.
+/// Returns a source whose first list has a pod at revision 10. Watches fail until the second list. Later lists have
+/// the given revision, and the same version of the pod in another shape.
 fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
@@ -285,7 +285,11 @@ async fn newest_list_keeps_objects_of_equal_version() {
     assert_eq!(drain(&mut events).await, ["A! a@5"]);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(informer.lister().resource_version(), "11", "it was listed again");
-    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "before", "like the state that the events yield");
+    assert_eq!(
+        informer.lister().get(&key("a")).unwrap().node,
+        "before",
+        "the cache has the state that the events yield"
+    );
     assert_eq!(drain(&mut events).await, [""; 0]);
 }
 
@@ -293,7 +297,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// A source with scripted lists and watches; the last one repeats. A watch ends after a minute.
+/// Returns a source with scripted lists and watches. The last list and the last watch repeat. A watch ends after a
+/// minute.
 fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
@@ -306,7 +311,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// For example from a lagging replica after a watch was reopened there.
+/// This happens if a watch is reopened at a lagging replica, for example.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =
@@ -329,7 +334,7 @@ async fn event_older_than_the_cache_is_ignored() {
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
-/// The last good state of an undecodable object may be from an earlier history.
+/// The last good state of an undecodable object may be from before a restore of the server.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_is_fixed_after_a_restore() {
     let mut bad = pod_json("a", "40");
@@ -355,14 +360,14 @@ async fn wait_fails_when_a_restore_lost_its_revision() {
     let waits = tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await;
     assert_eq!(
         waits.expect("it ends").unwrap_err().to_string(),
-        r#"the history of the server went back, so the resourceVersion "101" may never arrive"#
+        r#"the server's revisions went back, so the resourceVersion "101" may never arrive"#
     );
-    // Later waits are for the new history.
+    // Later waits are for revisions after the restore.
     lister.wait_for("50").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
 
-/// An aggregated API may have no revisions. Each of its watches starts with all objects.
+/// An aggregated API may have no revisions. Each watch then starts with all objects.
 #[test]
 fn watch_without_revisions_is_followed_by_a_list() {
     for version in ["", "0"] {

@@ -1,4 +1,4 @@
-//! A flag or a revision becomes visible only after the data that it announces.
+//! Tests that a flag or a revision becomes visible only after the data that it announces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pintle_testing::{Break, Collection, Outcome};
 use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
-/// A namespace that is removed and added again may be dropped and listed again, and the wait covers that.
+/// If a namespace is removed and added again, its objects may be deleted and listed again. The wait covers that.
 #[tokio::test(start_paused = true)]
 async fn wait_for_a_readded_namespace_sees_its_objects() {
     for moment in 0..30 {
@@ -35,7 +35,7 @@ async fn wait_for_a_readded_namespace_sees_its_objects() {
     }
 }
 
-/// A healthy state implies that the objects of the failing namespace are gone.
+/// When the state is healthy, the objects of the removed failing namespace are no longer in the cache.
 #[tokio::test(start_paused = true)]
 async fn healthy_state_implies_removed_namespace_is_gone() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("b", &number.to_string())).collect();
@@ -52,7 +52,7 @@ async fn healthy_state_implies_removed_namespace_is_gone() {
         states.wait_for(InformerState::is_synced).await.unwrap();
         assert_eq!(informer.lister().len(), 0);
     };
-    // Another namespace reports its state meanwhile.
+    // Another namespace reports its state at the same time.
     let others = async {
         for _ in 0..20 {
             tokio::time::advance(Duration::from_secs(2)).await;
@@ -65,7 +65,7 @@ async fn healthy_state_implies_removed_namespace_is_gone() {
     tokio::join!(well, others);
 }
 
-/// After reading a revision, a caller gets all changes up to it, without delay.
+/// When a caller has read a revision, `changes_since` returns all changes up to it without delay.
 #[test]
 fn changes_since_covers_the_visible_revision() {
     const LAST: u64 = 20_000;
@@ -78,7 +78,7 @@ fn changes_since_covers_the_visible_revision() {
         let mut since = 1;
         let mut is_over = false;
         while since < LAST && !is_over {
-            // Before the read, so that the last read is complete.
+            // Check this before the read, so that the last read happens after the last write.
             is_over = writer.is_finished();
             let reached: u64 = cache.resource_version().parse().unwrap();
             let changes = cache.changes_since(&since.to_string()).unwrap();
@@ -88,7 +88,7 @@ fn changes_since_covers_the_visible_revision() {
     });
 }
 
-/// A refused object is listed as soon as its revision is visible.
+/// A refused object is listed as undecodable as soon as its revision is visible.
 #[test]
 fn rejected_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;
@@ -119,7 +119,7 @@ fn rejected_object_is_listed_with_its_revision() {
     });
 }
 
-/// A caller that knew the revision may not know the change.
+/// A caller that has read the revision may not know the change yet.
 #[tokio::test(start_paused = true)]
 async fn change_at_a_known_revision_counts_as_later() {
     let at = |node: &str| Pod { node: node.into(), ..pod_at("a", 5) };
@@ -147,7 +147,7 @@ async fn change_at_a_known_revision_counts_as_later() {
     assert_eq!((received(&cache, "7"), received(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
 }
 
-/// A forgotten change at the requested revision makes the result incomplete.
+/// If a change at the requested revision is forgotten, the result would be incomplete.
 #[test]
 fn forgotten_change_at_a_known_revision_ends_history() {
     let at = |node: &str, version: u64| Arc::new(Pod { node: node.into(), ..pod_at("a", version) });
@@ -164,7 +164,7 @@ fn forgotten_change_at_a_known_revision_ends_history() {
     assert_eq!((cache.changes_since("5").is_none(), cache.changes_since("6").unwrap().len()), (true, 1));
 }
 
-/// A revision of an earlier history is unknown.
+/// After a restore of the server, revisions from before the restore are unknown.
 #[test]
 fn changes_since_a_future_revision_are_unknown() {
     let cache = Cache::new();
@@ -177,7 +177,7 @@ fn changes_since_a_future_revision_are_unknown() {
     assert_eq!(cache.changes_since("5").unwrap().len(), 0);
 }
 
-/// A caller that knew the revision may not know the deletion.
+/// A caller that has read the revision may not know the deletion yet.
 #[test]
 fn deletion_without_revision_is_remembered() {
     let cache = Cache::new();

@@ -1,10 +1,10 @@
-//! The cache under a scheduler that tries random interleavings:
+//! Tests the cache with a scheduler that tries random interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
 //! ```
 //!
-//! All atomic operations are sequentially consistent here, and only some interleavings are tried.
+//! In these tests all atomic operations are sequentially consistent, and only some interleavings are tried.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -31,7 +31,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// A pod at that version, which an index contains as well.
+/// Returns a pod at this version. An index contains the pod.
 fn pod(name: &str, version: u64) -> Arc<PartialObject> {
     let mut metadata = ObjectMeta::new("ns", name);
     metadata.resource_version = version.to_string();
@@ -42,7 +42,7 @@ fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
     NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
 }
 
-/// Three pods at version 1, indexed by version.
+/// Returns a cache of three pods at version 1, with an index by version.
 fn pods() -> Pods {
     let cache = Cache::new();
     cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();
@@ -55,7 +55,7 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads the content of a snapshot in every way, and checks that it has three pods of its version or none.
+/// Reads the content of a snapshot in every way. Checks that it has all three pods at its version, or none.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();
     let count = if version == "9" { 0 } else { NAMES.len() };
@@ -99,7 +99,7 @@ fn readers_never_see_a_partial_batch() {
     });
 }
 
-/// Two reads of one key never go back, although they pin nothing.
+/// Two reads of one key never go back, although the reader holds no snapshot.
 #[test]
 fn concurrent_reads_of_a_key_never_go_back() {
     explore(|| {
@@ -118,7 +118,7 @@ fn concurrent_reads_of_a_key_never_go_back() {
     });
 }
 
-/// Pins come and go while versions are superseded. In the end only the newest versions are left.
+/// Snapshots are taken and dropped while versions are superseded. In the end only the newest versions are in memory.
 #[test]
 fn unpinned_versions_are_freed() {
     explore(|| {
@@ -143,7 +143,7 @@ fn unpinned_versions_are_freed() {
     });
 }
 
-/// The writer changes one cache and then the other.
+/// The writer changes one cache and then the other cache.
 #[test]
 fn view_of_two_caches_is_consistent() {
     explore(|| {

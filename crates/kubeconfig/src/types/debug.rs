@@ -1,5 +1,5 @@
-//! `Debug` for a kubeconfig, without secrets. A field that this crate does not know may be a secret, such as a misspelt
-//! `tokn`, and so may the data of other programs. Only the names of these are shown.
+//! `Debug` implementations without secrets. An unknown field can contain a secret, such as a misspelt `tokn`. The data
+//! of other programs can contain secrets, too. For both, `Debug` shows only the names.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use pintle_meta::redacted_url;
 
 use super::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 
-/// Shows the names of fields without their values.
+/// Shows the names of fields, but not their values.
 struct Names<I>(I);
 
 impl<'a, I: Iterator<Item = &'a String> + Clone> fmt::Debug for Names<I> {

@@ -1,5 +1,5 @@
-//! A serde deserializer for the tree. Errors name the field and its line, but never a value, because it can be a
-//! secret.
+//! A serde deserializer for a YAML tree. Its errors name the field and the line. They never show a value, because a
+//! value can be a secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use serde::forward_to_deserialize_any;
 use super::node::{Content, Member, Node};
 use super::scalar::Meaning;
 
-/// Why a tree is not a valid kubeconfig.
+/// The reason why a tree is not a valid kubeconfig.
 #[derive(Debug, Default)]
 pub(super) struct Fault {
     /// The innermost invalid field, such as `users[0].user.token`.
@@ -56,7 +56,7 @@ impl de::Error for Fault {
     }
 }
 
-/// Describes an unexpected value without showing it.
+/// Describes an unexpected value by its type only.
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "boolean",
@@ -97,7 +97,8 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
-    /// A name can look like a number or a boolean. kubectl requires quotes; here the field's type decides.
+    /// Accepts a number or a boolean as a string, because a name can look like one. kubectl requires quotes for such
+    /// names.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),
@@ -109,7 +110,8 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects a list for a struct. serde would otherwise read its items as the fields in order.
+    /// Rejects a list in the place of a struct. serde would otherwise read the items of the list as the fields in
+    /// order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

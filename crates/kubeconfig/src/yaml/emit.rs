@@ -1,13 +1,13 @@
-//! Writes YAML in kubectl's style. Strings are quoted if a YAML 1.1 or 1.2 reader could read them as another type.
+//! Writes YAML in kubectl's style. A string is quoted if a YAML 1.1 or YAML 1.2 parser could read it as another type.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Writes a document, and wipes the value.
+/// Formats a value as a YAML document. Wipes the memory of the value.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Reserve the full capacity. A string that grows leaves unwiped copies.
+    // Reserve the full capacity. A growing string would leave copies in memory that are not wiped.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     match is_block(&value) {
         true => block(&mut out, &value, 0, false),
@@ -20,7 +20,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Whether the value is written in block style, on its own lines.
+/// Returns whether the value is written in block style, on its own lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),
@@ -29,7 +29,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a map or list. With `continues`, the first line is already indented.
+/// Writes a map or a list. If `continues` is true, the first line is already indented.
 fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
     let mut begin = |out: &mut String| {
         if !std::mem::take(&mut continues) {
@@ -95,7 +95,7 @@ fn text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{3000}'..='\u{d7ff}' => out.push(character),
-            // Control characters, line breaks, and other characters that a reader may reject or drop.
+            // Escape control characters, line breaks, and other characters that a parser may reject or drop.
             other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
             other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
@@ -103,7 +103,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Whether the string can be written without quotes.
+/// Returns whether the string can be written without quotes.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

@@ -1,21 +1,21 @@
-//! Finds the line of a field, for error messages.
+//! Finds the line number of a field. Error messages show it.
 
 use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The fields of a YAML text with their line numbers. It is built only after a problem was found, so the text has already been read
-/// once.
+/// The fields of a YAML text with their line numbers. The line numbers are needed only after a problem was found, so the text has already
+/// been parsed once.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
-    /// Returns `None` if the text cannot be read.
+    /// Parses the text. Returns `None` if it is invalid.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line of a field in a problem, such as `clusters["eu-1"].server`. For a missing field, returns the
-    /// line of its parent.
+    /// Returns the line number of a field, such as `clusters["eu-1"].server`. If the field is missing, returns the line
+    /// number of its parent.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -25,7 +25,8 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // The content of an entry is in a field named like the list, such as `cluster` in `clusters`.
+                    // The content of an entry is in a field with the singular name of the list, such as `cluster` in
+                    // `clusters`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

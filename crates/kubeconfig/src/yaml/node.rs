@@ -1,5 +1,5 @@
-//! A document as a tree whose nodes know their line. It is built event by event. Text that nests too deeply, or whose
-//! aliases expand to too much, is rejected before it uses memory.
+//! A YAML document as a tree. Each node has its line number. Text with too many nested values, or with aliases that
+//! expand to too many values, is rejected before the tree uses much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,31 +11,31 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text, and of all values after alias expansion, in bytes.
+/// The maximum size of the text in bytes, and also of all values after alias expansion.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The cost of a value in addition to its text.
+/// The size in bytes that is counted for each value, in addition to its text.
 const NODE: usize = 64;
-/// The maximum nesting of lists and maps.
+/// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. Each `%TAG` is looked up among the earlier ones.
+/// The maximum number of directives. The parser compares each `%TAG` with all earlier ones.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
 /// The first document of a text.
 pub(super) struct Document {
-    /// `None` if the text has no document.
+    /// The root value. `None` if the text has no document.
     pub(super) root: Option<Rc<Node>>,
-    /// Keys that occur twice in one map, with the line of the second.
+    /// Keys that occur twice in one map, with the line of the second key.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. Its text is wiped on drop.
+/// A value. The memory of its text is wiped on drop.
 pub(super) struct Node {
-    /// The line on which it starts, from 1.
+    /// The line on which the value starts. The first line is 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The nesting depth of lists and maps in it, including itself.
+    /// The nesting depth of the lists and maps in this value, including the value itself.
     height: usize,
 }
 
@@ -78,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // kubectl follows libyaml where it differs from the specification.
+    // Where libyaml differs from the specification, follow libyaml: kubectl uses it.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -91,7 +91,7 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of the values so far.
+    /// The total size of the values that were read.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
                 ))) => return Ok(Some((event, span))),
                 Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
                 Some(Ok(_)) => {}
-                // The error quotes at most one character.
+                // The error message quotes at most one character of the text.
                 Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
             }
         }
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         self.next()?.ok_or_else(|| "it ends within a list or a map".into())
     }
 
-    /// Reads the value that starts with this event.
+    /// Reads the value that starts with `event`.
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
         let (line, before) = (span.start.line(), self.weight);
         let (content, anchor, inner) = match event {
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. A later value replaces an earlier one of the same key, also if the later one comes from `<<`.
+    /// Reads a map. A later value replaces an earlier value of the same key, even if the later value comes from `<<`.
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -201,7 +201,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a double-quoted scalar contains `\/`, which is valid in YAML 1.2 and JSON but not in YAML 1.1.
+    /// Returns whether a double-quoted scalar contains `\/`. This escape is valid in YAML 1.2 and JSON, but not in YAML
+    /// 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {
@@ -213,7 +214,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If it replaces another one, returns the key and its line.
+/// Adds a field. If the field replaces another field, returns the key and its line.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -225,7 +226,8 @@ fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: M
     Some(replaced)
 }
 
-/// Returns the fields that the value of `<<` adds. The value is a map, or a list of maps in which the first one wins.
+/// Returns the fields that the value of `<<` adds. The value is a map or a list of maps. If several maps have the same
+/// key, the first map is used.
 fn merged(node: &Node) -> Result<Vec<Member>, String> {
     let fault = || format!("the value of `<<` is neither a map nor a list of maps, at line {}", node.line);
     match &node.content {
@@ -274,7 +276,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Each row expands to nine times the row before.
+    /// Creates a YAML text in which each row contains the row before nine times.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

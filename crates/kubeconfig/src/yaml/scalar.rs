@@ -1,9 +1,9 @@
-//! Types of plain scalars, by the YAML 1.1 rules of the Go library that kubectl uses.
+//! Finds the types of plain scalars, by the YAML 1.1 rules of the Go library that kubectl uses.
 
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` means a string with the scalar's own text.
+/// The value of a scalar. `Text` means a string that is equal to the scalar.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
@@ -14,7 +14,7 @@ pub(super) enum Meaning {
     Text,
 }
 
-/// Resolves a plain scalar.
+/// Returns the value of a plain scalar.
 pub(super) fn resolve(text: &str) -> Meaning {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Meaning::Null,
@@ -34,7 +34,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // It can be a token that only looks like a number.
+    // Wipe the memory: the scalar can be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -52,7 +52,7 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // `from_str_radix` accepts a sign, but a sign was already consumed.
+    // `from_str_radix` accepts a sign, but the sign was already removed.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
     match is_negative {

@@ -1,9 +1,9 @@
-//! The parser never panics or hangs, and everything it reads can be written.
+//! Tests that the parser never panics or hangs, and that every configuration that was read can be written.
 
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;
 
-/// Pieces of valid and invalid kubeconfigs.
+/// Generates pieces of valid and invalid kubeconfigs.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
         "apiVersion: v1\n",
@@ -51,7 +51,7 @@ proptest! {
             let printed = config.to_yaml().unwrap();
             let again = Kubeconfig::parse(&printed).unwrap();
             prop_assert_eq!(&again, &config, "{}", printed);
-            // No call may panic.
+            // These calls must not panic.
             let _ = config.validate();
             let _ = config.client_config(&Overrides::default());
             let _ = config.minified();

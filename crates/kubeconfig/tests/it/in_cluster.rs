@@ -1,4 +1,4 @@
-//! The configuration of a pod, and when it is used.
+//! Tests of `in_cluster` and of the choice that `infer` makes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pintle_meta::{PemSource, Secret};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The environment of a pod whose service account has these files.
+/// Creates the environment of a pod with these files in the directory of its service account.
 fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
     let account = root.join(ACCOUNT);
     std::fs::create_dir_all(&account).unwrap();

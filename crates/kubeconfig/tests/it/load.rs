@@ -1,4 +1,4 @@
-//! Which files are read, and how they are merged.
+//! Tests of finding, reading and merging files.
 
 use std::error::Error as _;
 use std::io::{self, Write};
@@ -123,7 +123,8 @@ fn empty_fields_are_absent() {
     config.validate().unwrap();
 }
 
-/// Directories are found from the file's own directory, and there is no `ca.pem` elsewhere.
+/// The relative path of the CA file is resolved from the directory of the kubeconfig. The working directory has no
+/// `ca.pem`.
 #[test]
 fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
@@ -134,7 +135,7 @@ fn ca_file_is_used_if_ca_data_is_empty() {
     assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
 }
 
-/// A configuration with additional fields of its cluster, each on its own line.
+/// Creates a configuration with additional fields of its cluster, each on its own line.
 fn example(cluster: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
@@ -142,7 +143,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// kubectl 1.32 reads each of these with the same result.
+/// kubectl 1.32 reads each of these files with the same result.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -215,7 +216,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// For kubectl, `yes` without quotes is a boolean, and it would reject the whole file.
+/// kubectl reads `yes` without quotes as a boolean, and would reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -245,8 +246,8 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // With a single subscriber in the process, tracing asks the subscriber of the thread that reaches an event first.
-    // If that thread has none, the event is off for all threads.
+    // If the process has only one subscriber, the first thread that reaches an event decides whether the event is on
+    // for all threads. That thread may have no subscriber. With a second subscriber, each thread decides for itself.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

@@ -1,11 +1,11 @@
-//! The auth provider `oidc`: client configurations, and writing new tokens.
+//! Tests of the auth provider `oidc`: its client configurations, and the writing of new tokens.
 
 use std::path::Path;
 
 use pintle_kubeconfig::{Files, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, OidcConfig, PemSource, Secret};
 
-/// Writes a file whose user has these login settings in addition to issuer and client ID.
+/// Writes a file with one user. The user's login has these settings, an issuer and a client ID.
 fn write(path: &Path, settings: &str, user: &str) {
     let text = format!(
         "# mine\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -93,7 +93,8 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // Not while another program writes the file, and not after the user has another login or was removed.
+    // New tokens are not written while another program writes the file, or after the user was removed or has another
+    // login.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

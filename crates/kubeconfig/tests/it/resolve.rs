@@ -1,4 +1,4 @@
-//! Client configurations from a kubeconfig.
+//! Tests of client configurations that come from a kubeconfig.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// A context with the given fields of its cluster and its user, in flow style.
+/// Creates a configuration whose context has these fields of the cluster and of the user. Both are in flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -41,7 +41,7 @@ fn current_context_is_used_unless_overridden() {
     assert!(matches!(error, Error::NoContext { .. }), "{error:?}");
 }
 
-/// Otherwise client-go assumes http and silently drops the token.
+/// client-go uses http for such a server, and silently drops the token.
 #[test]
 fn server_without_scheme_is_rejected_with_credentials() {
     for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
@@ -56,7 +56,7 @@ fn server_without_scheme_is_rejected_with_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
-/// Otherwise the server would not start with https, and the credentials would be dropped silently.
+/// With spaces, the URL would not start with `https`, and the client would silently not send the credentials.
 #[test]
 fn spaces_around_server_are_trimmed() {
     let used =
@@ -110,7 +110,7 @@ fn server_trust_settings_are_replaced_together() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// Only skipping the verification replaces the CA of a file.
+/// `insecure_skip_tls_verify: Some(false)` does not replace the CA of a file.
 #[test]
 fn explicit_verification_keeps_the_file_ca() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
@@ -120,7 +120,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// Command-line flags that the user does not set become empty overrides.
+/// A flag that the user does not set becomes an empty override.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());
@@ -200,7 +200,7 @@ fn credentials_and_ca_are_used_only_with_https() {
     assert_eq!(used.impersonate.unwrap().user, "other");
     assert_eq!(used.proxy_url.as_deref(), Some("http://p"));
 
-    // client-go silently drops the CA here.
+    // client-go silently drops the CA certificate for this server.
     let bare = config("server: 'eu:6443', certificate-authority-data: aGk=", user);
     let error = bare.client_config(&Overrides::default()).unwrap_err().to_string();
     assert!(error.contains("https://eu:6443"), "{error}");

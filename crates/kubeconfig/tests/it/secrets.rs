@@ -1,5 +1,5 @@
-//! Secrets are never shown: not by the `Debug` of any public type, and not by an error or its sources, whatever is
-//! wrong with the file.
+//! Tests that secrets are never shown: not by the `Debug` of any public type, and not by an error or its sources, for
+//! any mistake in the file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,10 +8,10 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// The value of every secret, as text and as base64.
+/// Each secret in these tests has this value, as text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// Everything that was shown, and the types that were shown.
+/// The collected output, and the names of the types that it came from.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -24,7 +24,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Shows an error, its sources and its conversions.
+    /// Adds the output of an error, its sources and its conversions.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -95,7 +95,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// A valid configuration with a canary in every field that can be secret.
+/// Returns a valid configuration. Every field that can contain a secret has one of the [`CANARIES`].
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -128,7 +128,7 @@ fn full() -> Value {
     })
 }
 
-/// Copies of the configuration, each with another value in one field.
+/// Returns copies of the configuration. In each copy, one field has another value.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -145,7 +145,7 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // A name or a URL without a user is not secret, so a string in its place is shown.
+        // Names and URLs without a user are not secret, so error messages show strings in their places.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -164,7 +164,7 @@ fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
-        // Contexts for each user.
+        // Adds a context for each user.
         for user in ["basic", "old", "gone"] {
             let mut config = config.clone();
             if let Some(name) = config.pointer_mut("/contexts/0/context/user") {
@@ -173,10 +173,10 @@ fn public_types_and_errors_show_no_secret() {
             shown.kubeconfig(&config.to_string());
         }
     }
-    // YAML that is cut off, or without its indentation or quotes.
+    // YAML that is truncated, or has no indentation or no quotes.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // The rest of `https://me:…@a` can be a host and a port, which are not secret.
+        // The end of a truncated `https://me:…@a` can be read as a host and a port. Hosts and ports are not secret.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -226,7 +226,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// All exports of the crate, so that a new type cannot be missing above.
+/// Compares the public types of the crate with the types in these tests, so that no new type is forgotten.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

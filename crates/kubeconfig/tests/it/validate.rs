@@ -1,8 +1,9 @@
-//! Validation errors. Each problem names its field.
+//! Tests of validation. Each problem names its field.
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
-/// Checks which fields validation reports for these fields of a cluster, a user and a context.
+/// Validates a configuration with these fields of a cluster, a user and a context. Checks the fields of the reported
+/// problems.
 fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
     let text = format!(
         "contexts: [{{name: c, context: {{cluster: eu, user: me, {context}}}}}]\n\
@@ -134,7 +135,7 @@ fn problems_name_file_field_and_fix() {
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
 }
 
-/// Each problem has the line in its own file, also after a merge. Without a file there is no line.
+/// Each problem has the line in its own file, even after a merge. Without a file there is no line number.
 #[test]
 fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +165,7 @@ fn problems_name_the_line_of_field_or_parent() {
     let shown = files.load().unwrap().validate().unwrap_err().to_string();
     assert!(shown.contains(&format!("{}:5: clusters", ours.display())), "{shown}");
     assert!(problems(Kubeconfig::parse(text).unwrap()).iter().all(|problem| problem.line.is_none()));
-    // A deleted file has no lines.
+    // If a file was deleted, there are no line numbers.
     let config = files.load().unwrap();
     std::fs::remove_file(&ours).unwrap();
     assert_eq!(problems(config).iter().filter_map(|problem| problem.line).collect::<Vec<_>>(), [2, 4]);
@@ -177,7 +178,7 @@ fn entry_without_name_is_reported() {
     assert!(error.contains("clusters: an entry has no name"), "{error}");
 }
 
-/// As from a shell's `--kubeconfig <(…)`: the pipe can be read only once.
+/// A shell creates such a pipe for `--kubeconfig <(…)`. It can be read only once.
 #[cfg(unix)]
 #[test]
 fn pipe_is_read_once_without_blocking() {
@@ -196,7 +197,7 @@ fn pipe_is_read_once_without_blocking() {
         writer.join().unwrap();
         sender.send(config.validate()).unwrap();
     });
-    let checked = checked.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for somebody who writes");
+    let checked = checked.recv_timeout(std::time::Duration::from_secs(10)).expect("the validation blocks");
     let Err(Error::Invalid(problems)) = checked else { panic!("valid") };
     assert!(problems[0].message.contains("not a regular file") && problems[0].line.is_none(), "{problems:?}");
 }

@@ -1,4 +1,4 @@
-//! Writing: only changes, each to its own file, in place.
+//! Tests of writing. Only changes are written, each to its own file and in place.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// A replaced file would belong to the user that runs the program: after `sudo tool`, the user could not read it.
+/// After `sudo tool`, a new file would belong to root, and the user could not read it. So the old file is overwritten.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,8 +148,8 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// With two locks for one file, a change would fail forever. With one copy written over the other, half of it would be
-/// lost.
+/// If one file got two locks, each change would fail. If two copies were written to one file, half of the change would
+/// be lost.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn file_with_several_names_is_written_once() {
         assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
-    // A file that does not exist yet can have several names as well.
+    // A file that does not exist yet can also have several names.
     std::fs::remove_file(&file).unwrap();
     files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&file).current_context, "x");
@@ -201,7 +201,7 @@ fn modify_does_not_block_on_a_pipe() {
     let (sender, changed) = std::sync::mpsc::channel();
     let file = pipe.clone();
     std::thread::spawn(move || sender.send(Files::explicit(file).modify(|config| config.current_context = "x".into())));
-    let changed = changed.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for somebody who writes");
+    let changed = changed.recv_timeout(std::time::Duration::from_secs(10)).expect("the change blocks");
     assert!(matches!(changed, Err(Error::Read { path, .. }) if path == pipe));
     assert!(!dir.path().join("pipe.lock").exists());
 }

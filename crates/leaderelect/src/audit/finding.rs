@@ -11,10 +11,10 @@ pub enum Finding {
     Began {
         /// The holder.
         holder: String,
-        /// The number of holder changes that the record states.
+        /// The number of holder changes that the record contains.
         transitions: i32,
-        /// How long the lock had no leader, as observed. If the last holder did not release, the gap counts from its
-        /// last renewal. `None` if unknown.
+        /// How long the lock had no leader, as observed. If the last holder did not release the lock, the gap starts at
+        /// its last renewal. `None` if unknown.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -26,26 +26,27 @@ pub enum Finding {
         /// How long the term lasted, as observed.
         lasted: Duration,
     },
-    /// The lock was taken before the holder's record had been unchanged for its stated duration, so both holders may
-    /// have worked at the same time. This also applies after a deletion. Unsafe.
+    /// The lock was taken too early: the record of the previous holder had not been unchanged for its stated duration.
+    /// Both holders may have worked at the same time. The lock may have been deleted in between. Unsafe.
     TakenEarly {
         /// The new holder.
         by: String,
         /// The previous holder.
         from: String,
-        /// An upper bound of how long the record had been unchanged.
+        /// An upper bound of the time for which the record had been unchanged.
         after: Duration,
-        /// How long it had to be unchanged.
+        /// The time for which the record had to be unchanged.
         of: Duration,
     },
-    /// A term resumed after it had ended: its holder wrote the lock again after another holder had it. Unsafe.
+    /// A term resumed after it had ended: the former holder wrote the lock again, although another holder had taken it.
+    /// Unsafe.
     Resumed {
         /// The holder.
         holder: String,
-        /// The holder in between.
+        /// The holder between the two writes.
         after: String,
     },
-    /// A term was renewed after its record had expired, when any contender could have taken the lock. Unsafe.
+    /// A term was renewed after its record had expired. Any contender could have taken the lock before that. Unsafe.
     Lapsed {
         /// The holder.
         holder: String,
@@ -59,8 +60,8 @@ pub enum Finding {
         /// The holder.
         holder: String,
     },
-    /// A term was renewed after more than two thirds of its duration. Its leader may already have stopped, or was about
-    /// to.
+    /// A term was renewed after more than two thirds of its duration. Its leader may have stopped already, or may have
+    /// been about to stop.
     Late {
         /// The holder.
         holder: String,
@@ -69,20 +70,21 @@ pub enum Finding {
         /// The lease duration.
         of: Duration,
     },
-    /// Renewals are less than a second apart, so client-go's candidates do not notice them.
+    /// Several renewals happen within one second, so client-go's candidates do not notice them.
     Invisible {
         /// The holder.
         holder: String,
     },
-    /// The renewTime differs from the local time of day by more than the tolerance. Programs that compare the two take
-    /// the lock too early or never.
+    /// The renewTime of the record differs from the local time of day by more than the tolerance. Programs that compare
+    /// both times take the lock too early or never.
     Skewed {
         /// The holder.
         holder: String,
-        /// The difference in seconds. Negative if the renewTime is behind.
+        /// The difference in seconds. It is negative if the renewTime is behind the local time.
         seconds: i64,
     },
-    /// The holder has changed, but the count of transitions did not increase by one. The count cannot serve as a token.
+    /// The holder has changed, but the count of transitions did not increase by one. So the count cannot be used as a
+    /// token.
     Miscounted {
         /// The holder.
         holder: String,
@@ -91,7 +93,7 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of the lock keep different holders, so no contender leads.
+    /// The two halves of the lock name different holders, so no contender leads.
     Disagree,
     /// The record is unreadable, so no contender can lead.
     Malformed {
@@ -100,7 +102,7 @@ pub enum Finding {
     },
 }
 
-/// How a term ended, as observed.
+/// How an observed term ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditedEnd {

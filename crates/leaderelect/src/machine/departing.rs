@@ -1,17 +1,18 @@
-//! Requests that are queued before they are sent.
+//! Requests that wait in a queue before they are sent.
 
 use std::time::Duration;
 
 use super::{LeaderElectionRecord, LockRequest, Machine, Now, Phase, Purpose, Sent};
 
 impl Machine {
-    /// Stamps the request of the last [`Instruction::Send`](super::Instruction::Send) as sent now. Returns the request
-    /// to send and its timeout.
+    /// Marks the request of the last [`Instruction::Send`](super::Instruction::Send) as sent now. Returns the request
+    /// to send, and its timeout.
     ///
-    /// For an owner that had to queue the request, for example behind requests of other machines. Call it right before
-    /// sending: the deadline of a term counts from `now`. An owner that sends at once does not need it.
+    /// The owner of the machine calls this if it had to queue the request, for example behind requests of other
+    /// machines. Call it right before sending, because the deadline of a term counts from `now`. An owner that sends at
+    /// once does not need this method.
     ///
-    /// Returns `None` if there is nothing left to send, for example because the term has ended. Then call
+    /// Returns `None` if the request is no longer useful, for example because the term has ended. Then call
     /// [`Machine::step`] with a tick.
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;
@@ -27,8 +28,8 @@ impl Machine {
         Some((request, timeout))
     }
 
-    /// Returns when the request should be sent at the latest, on the monotonic clock. A candidate has no deadline, but
-    /// counts as if it had a leader's time. So it waits for leaders no longer than for other candidates.
+    /// Returns when the request should be sent at the latest, on the monotonic clock. A candidate has no deadline. It
+    /// uses the time that a new leader would have, so that leaders do not delay it longer than other candidates do.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -47,10 +48,10 @@ impl Machine {
         }
     }
 
-    /// Returns the same request with the current time.
+    /// Returns the request with the current time.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Created again, because a watch event may now require a read first.
+            // Create the renewal again, because a watch event may now require a read first.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -72,7 +73,7 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // A coordinated election has set it before.
+        // If the acquire time differs from the renew time, the control plane has set it, so keep it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }

@@ -1,4 +1,4 @@
-//! The candidate: reads the lock, and takes it once no other contender can lead by it.
+//! The machine as a candidate: it reads the lock, and takes it once no other contender can lead.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Returns the next request of a candidate: a write that takes the free lock that the watch reported, or a read.
+    /// Returns the next request of a candidate. If the watch reported a free lock, the request is a write that takes
+    /// it. Otherwise it is a read.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
@@ -33,7 +34,7 @@ impl Machine {
             return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
-            // The plan belongs to a term that is over.
+            // `next_try` was set for a term that is over, so reset it.
             self.next_try = Duration::MAX;
         }
         let found = match answer {
@@ -55,7 +56,8 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // When an expired lock must not be taken over, the later time is the cautious one.
+                // A coordinated election must not take over an expired lock, so use the later time, which is the safe
+                // choice.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
@@ -71,8 +73,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether the watch has reported a later state since that request was sent. If the read found no lock, the
-    /// order is unknown, and only a new read decides.
+    /// Returns whether the watch has reported a later state since the read was sent. If the read found no lock, the
+    /// order of the two is unknown. Then the result is `true`, so that the candidate reads again.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -80,8 +82,9 @@ impl Machine {
         seen.is_some_and(is_older)
     }
 
-    /// Handles the result of a candidate's write. In the meantime, a foreign lock may have existed, whose leader does
-    /// not know yet that it was deleted. A lock that this write created then counts as foreign.
+    /// Handles the result of a candidate's write. `overtaken` means that another contender's lock existed in the
+    /// meantime. The leader of that lock may not know yet that it was deleted. So a lock that this write created does
+    /// not start a term at once.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -100,7 +103,7 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // Stored so long ago that the term would already be over: take the lock again from this record.
+            // The write was stored, but its term would already be over. Take the lock again from this record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -111,8 +114,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have been faster. If the write was unrelated to the record, the lock is
-                    // still free.
+                    // Another contender may have been faster. If the conflicting write did not change the record, the
+                    // lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -134,7 +137,7 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // A holder that came after the term causes a wait if the lock is deleted before a read.
+                // Remember a new holder. If its lock is deleted before the next read, this contender must wait.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -150,7 +153,7 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    // A program that reacts to each of our writes must not cause a hot loop.
+                    // Pause first, so that a program that reacts to each of our writes causes no hot loop.
                     self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
@@ -170,7 +173,7 @@ impl Machine {
         }
     }
 
-    /// Handles a watch event for a candidate. The state counts as seen unless it is older than the known one. A lagging
+    /// Handles a watch event for a candidate. A state that is older than the known state is ignored, because a lagging
     /// watch must not make a dead leader look alive.
     fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
         self.watching = self.watch_is_up;
@@ -178,19 +181,19 @@ impl Machine {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // Only a read shows which of the two is newer.
+                // The versions cannot be compared. Only a read shows which state is newer.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
         }
         let changed = self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
-        // A planned takeover is dropped if the lock is held now.
+        // If the lock is held now, a planned takeover is dropped.
         let coordinated = self.config.coordinated;
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
         self.vacancy = Some(found).filter(|_| free);
         if free {
-            // No other contender takes an assigned lock.
+            // No jitter is needed for an assigned lock, because no other contender takes it.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.act_within(pause + self.preference.defer, now);
         } else if changed && self.sent.is_none() && self.watching {
@@ -204,25 +207,27 @@ impl Machine {
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Drops writes in doubt that cannot succeed any more because they replace another version. If the lock is deleted
-    /// and such a write arrives late and creates it, the new lock counts as foreign.
+    /// Forgets writes in doubt that can no longer be stored, because the version that they replace is gone. If the lock
+    /// is deleted and a forgotten write then creates it, the new lock counts as another contender's.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
 
-    /// Returns the transitions to write if the lock may be taken. `None` if another contender may still lead.
+    /// Returns the number of transitions to write, if the candidate may take the lock. `None` if another contender may
+    /// still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // The control plane may assign an expired lock to another contender, whose write ours would then conflict
-            // with. But it leaves the lock with the contender that it would choose again. So after another lease
-            // duration, no other contender will take it.
+            // The control plane may assign an expired lock to another contender. Our write would then conflict with
+            // that assignment. But the control plane does not touch the lock if it would choose the same contender
+            // again. So after another lease duration, no other contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not know yet, regardless of the holder in the next lock.
+            // The leader of a deleted lock may not know about the deletion yet. So wait, regardless of the holder of
+            // the new lock.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -241,33 +246,33 @@ impl Machine {
         taken.then_some(if same_identity { same } else { more })
     }
 
-    /// Returns whether this is the record that the last term left.
+    /// Returns whether the lock still contains the record of the last term.
     fn is_of_last_term(&self, found: &LockState) -> bool {
         let last = self.last_term.as_ref();
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns whether this contender still defers to others for a lock that is free since then.
+    /// Returns whether this contender still leaves the lock to other contenders. The lock is free since `since`.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Returns whether a coordinated election has assigned the lock to this contender and prefers no other.
+    /// Returns whether the control plane has assigned the lock to this contender, and prefers no other contender.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
 
-    /// Returns the record that takes the lock after the given one.
+    /// Returns the record with which this contender takes the lock. `last` is the current record.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // No preferred contender has taken the lock.
+        // The preferred contender has not taken the lock, so do not yield to it.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),
-            // The named contender acquires the lock, and sets the acquire time if it is missing.
+            // In a coordinated election, the named contender sets the acquire time only if it is missing.
             acquire_time: last.acquire_time.filter(|_| self.config.coordinated).or(time),
             renew_time: time,
             leader_transitions: transitions,
@@ -305,9 +310,9 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Returns when to read again: after the usual pause or when the record expires, but not before `retry_period`.
-    /// With a watch, only at the expiry, or after the watch has been silent for up to four renewals. Then a read must
-    /// tell a silent watch from a dead leader.
+    /// Returns when to read again. Without a watch, this is after the usual pause, or when the record expires if that
+    /// is earlier and at least a `retry_period` away. With a watch, this is at the expiry, or after the watch was
+    /// silent for up to four renewals. Then only a read can distinguish a silent watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -319,7 +324,8 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Right before the expiry, a read would only delay the one that takes the lock.
+                    // Do not read right before the expiry. The read would only delay the read at the expiry, which
+                    // takes the lock.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),
@@ -329,7 +335,7 @@ impl Machine {
         }
     }
 
-    /// Returns when the lock may be taken, as far as is known.
+    /// Returns when the lock may be taken, as far as this contender knows.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

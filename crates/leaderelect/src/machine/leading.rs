@@ -1,4 +1,4 @@
-//! The leader: renews, and ends the term at the first contradiction.
+//! The machine as a leader: it renews the term. If the lock contradicts the term, it ends the term.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch reported an unrelated write, replace that version instead of causing a conflict.
+        // If the watch reported a write that did not change the record, replace that version. The older version would
+        // cause a conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -40,7 +41,7 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // A watch event during the request may be later than the write, and determines when to read.
+                // A watch event during the request may be later than the write. Then the event determines when to read.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
@@ -51,9 +52,9 @@ impl Machine {
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // The writer may have taken the lock, so read at once. If other programs keep writing the object,
-                    // pause before this read. A pause between the read and the write would only allow another
-                    // conflicting write.
+                    // The other writer may have taken the lock, so read at once. If conflicts repeat because another
+                    // program keeps writing the object, pause before this read. A pause between the read and the write
+                    // would only allow another conflicting write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;
@@ -106,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Handles a watch event. Only a read shows whether the event is newer than the known state.
+    /// Handles a watch event. The event may be older than the known state, so a suspicious event only triggers a read.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -142,7 +143,7 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // Candidates of client-go compare whole seconds. A renewal that they cannot see does not restart their count,
+        // Candidates of client-go compare whole seconds. A renewal within the same second does not restart their count,
         // so it must not extend this term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
@@ -155,7 +156,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
         let requested = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
-        // A retry-after beyond the end of the term is ignored.
+        // Ignore a `Retry-After` that is later than the end of the term.
         self.next_try = if requested < leading.deadline.monotonic { usual.max(requested) } else { usual };
     }
 }

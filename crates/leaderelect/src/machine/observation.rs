@@ -1,4 +1,4 @@
-//! The last observed state of the lock, and when its record was first seen.
+//! The last observed state of the lock, and the time at which its record was first seen.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use crate::record::{LeaderElectionRecord, LockState};
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub(super) state: LockState,
-    /// When this record was first seen in this object, by arrival time. Other writes of the object do not change it.
+    /// When this record was first seen in this object. The time is that of the response or event. Writes that do not
+    /// change the record do not change it.
     pub(super) at: Duration,
     /// When the record was last seen.
     confirmed: Duration,
@@ -19,10 +20,10 @@ impl Observation {
         Self { state, at, confirmed: at }
     }
 
-    /// Returns whether the record and uid are unchanged. If so, adopts the version of `found`.
+    /// Returns whether `found` has the same record and uid. If so, takes over its version.
     ///
-    /// Our own records never repeat. But a holder of another implementation whose clock was set back may write an
-    /// identical record again. So after `blind` without a look, any write of the object counts as a renewal.
+    /// Electors of this crate never write the same record twice. Another implementation may do so after its clock was
+    /// set back. So if the last observation is older than `blind`, any write of the object counts as a renewal.
     pub(super) fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
@@ -35,10 +36,10 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns the time without a look after which a candidate may have missed that the record repeats.
+    /// Returns the time without an observation after which a candidate may have missed a renewal that repeats a record.
     ///
-    /// A candidate that reaches the server looks sooner: at the latest when the record expires and its turn has come.
-    /// With a shorter time, regular writes of other programs could delay a takeover forever.
+    /// A candidate that can reach the server reads sooner, at the latest when the record expires and the candidate may
+    /// take the lock. If this time were shorter, regular writes of other programs could delay a takeover forever.
     pub(super) fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
         let own = self.config.lease_duration;
         let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);

@@ -1,4 +1,4 @@
-//! Releases the lock after the work has ended, and only if it belongs to this elector.
+//! Releases the lock after the work has ended. It releases only a record of this elector.
 
 use std::time::Duration;
 
@@ -6,31 +6,32 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Begins to release `term`, for at most the given time. With zero time, the term just ends.
+    /// Begins to release the lock of `term`, for at most `span`. If `span` is zero, the term ends without a release.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// Returns how long a release is tried if no other contender waits for the lock.
+    /// Returns how long to try a release that the configuration decides about. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// On a stop, releases the lock if a write in doubt may have taken it, or if the last term left it held.
+    /// Releases the lock after a stop. This is needed if a write in doubt may have taken the lock, or if the record of
+    /// the last term is still in the lock.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // After the expiry, any contender may take it.
+            // Do not try longer than the record is valid, because any contender may take an expired lock.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };
         self.begin_release(None, span, now);
     }
 
-    /// Returns when the record of the last term expires, if it is still in the lock as far as is known and must be
-    /// released.
+    /// Returns when the record of the last term expires. `None` if the record is no longer in the lock, as far as this
+    /// contender knows, or if it need not be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -63,12 +64,12 @@ impl Machine {
         let time = Some(self.precision.cut(now.wall.max(last)));
         let record = LeaderElectionRecord {
             holder_identity: String::new(),
-            // The minimum that a server accepts.
+            // One second is the minimum that a server accepts.
             lease_duration_seconds: 1,
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // These fields concern only the term.
+            // The strategy and the preferred holder only concern the term.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -83,7 +84,8 @@ impl Machine {
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote after the read. If that repeats, each attempt waits.
+                // Another program wrote the object after the read. Read again at once after the first conflict. After
+                // more conflicts, pause before each read.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

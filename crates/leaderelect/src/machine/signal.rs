@@ -11,9 +11,10 @@ use crate::{Deadline, EndReason, LeaderElectionRecord, LockState, Term, Version}
 pub enum Signal {
     /// Time passed.
     Tick,
-    /// The answer to [`LockRequest::Read`]. `None` if there is no object.
+    /// The answer to [`LockRequest::Read`]. `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
-    /// The answer to [`LockRequest::Create`] or [`LockRequest::Update`]: the version in which the record was stored.
+    /// The answer to [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object with the stored
+    /// record.
     Written(Result<Version, Failure>),
     /// A message from the watch.
     Watch(Hint),
@@ -21,22 +22,23 @@ pub enum Signal {
     Prefer(Preference),
     /// The work of the term has returned or was dropped.
     WorkEnded,
-    /// Stop: end the work, release, finish.
+    /// A request to stop. The machine asks the work to end, releases the lock, and finishes.
     Stop,
 }
 
-/// The preferred holder among replicas that share several locks. It only determines which replica tries first; at most
-/// one leads in any case.
+/// The preferred holder among replicas that share several locks. The preference only determines which replica tries
+/// first. At most one replica leads in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender leaves a free lock to others.
+    /// How long this contender leaves a free lock to other contenders.
     pub defer: Duration,
-    /// The contender for which this one gives up its lock. Its work is asked to end, is renewed until then, and the
-    /// lock is released. A contender that leads after it deferred in vain keeps the lock.
+    /// The contender for which this contender gives up its lock. The machine asks the work to end, renews the term
+    /// until then, and releases the lock. If no other contender took the lock while this one deferred, it ignores the
+    /// preference and keeps the lock.
     pub yield_to: Option<String>,
 }
 
-/// A message from the watch of the lock. It may be stale, and silence has no meaning. It only makes an elector read
+/// A message from the watch of the lock. A message may be stale, and may be missing. It only makes an elector act
 /// sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
@@ -44,7 +46,7 @@ pub enum Hint {
     Up,
     /// The watch has ended.
     Down,
-    /// The object has, or had, this state.
+    /// The object has this state, or had it when the event was sent.
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
@@ -58,14 +60,14 @@ pub enum Hint {
 /// An output of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request and pass the answer to the machine. At most one request is in flight.
+    /// Send this request, and pass the answer to the machine. The machine has at most one request in flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The timeout, after which [`Failure::unknown`] is the answer.
+        /// The timeout of the request. After it, the answer is [`Failure::unknown`].
         timeout: Duration,
     },
-    /// The observed holder changed. Empty if the lock is free.
+    /// The observed holder has changed. It is empty if the lock is free.
     NewLeader(String),
     /// A term begins: start the work.
     StartLeading {
@@ -76,7 +78,7 @@ pub enum Instruction {
     },
     /// The deadline of the term was extended.
     Extend(Deadline),
-    /// Ask the work to end, for this reason. The term continues until it has ended.
+    /// Ask the work to end, for this reason. The term continues until the work has ended.
     Drain(EndReason),
     /// The term is over: end the work at once.
     StopLeading(EndReason),
@@ -91,7 +93,7 @@ pub enum LockRequest {
     Read,
     /// Create the object.
     Create(LeaderElectionRecord),
-    /// Replace the record if the object is still in this version.
+    /// Replace the record if the object still has this version.
     Update {
         /// The version.
         base: Version,
@@ -100,7 +102,7 @@ pub enum LockRequest {
     },
 }
 
-/// A failed request, as far as it matters to the machine.
+/// A failed request. It contains only what the machine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The known effect.
@@ -112,18 +114,18 @@ pub struct Failure {
 /// The effect of a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// None. The object is not in the expected version, or already exists.
+    /// The write was not executed. The object has another version, or already exists.
     Conflict,
-    /// None. There is no object.
+    /// The write was not executed. The object does not exist.
     NotFound,
-    /// None. The request was rejected or never sent.
+    /// The request was not executed. The server rejected it, or it was never sent.
     None,
     /// Unknown.
     Unknown,
 }
 
 impl Failure {
-    /// Returns the failure of a request without an answer. It may have been executed, or may still be.
+    /// Returns the failure of a request without an answer. The server may have executed it, or may still execute it.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }

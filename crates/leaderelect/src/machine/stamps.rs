@@ -1,11 +1,11 @@
 //! The times in written records.
 //!
-//! Each record has a later time than the previous one. So a record in doubt is never confused with another, and
-//! candidates notice each renewal. Candidates compare records, and a partitioned candidate could otherwise see an
-//! identical record again.
+//! Each written record has a later time than the previous record. So a record in doubt is never confused with another
+//! record, and candidates notice each renewal. Candidates compare records. Without different times, a candidate that
+//! was partitioned could see an identical record again.
 //!
-//! Coordinated elections are the exception. There, no candidate counts, and the control plane compares the times with
-//! its own time of day. So records follow a time of day that was set far back.
+//! Coordinated elections are an exception. There, candidates do not compare records, and the control plane compares the
+//! times with its own time of day. So if the time of day is set far back, the times in records go back as well.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Machine, TimePrecision};
 use crate::clocks::Now;
 use crate::record::LeaderElectionRecord;
 
-/// The time in a record, with the clocks at that moment.
+/// The time in a record, and the values of the clocks when it was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     time: MicroTime,
@@ -24,8 +24,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns whether the time of day was set back by at least that much since then. A clock that only stands still
-    /// does not count, because a leader writes more often than that.
+    /// Returns whether the time of day was set back by at least `limit` since this stamp. A clock that stands still
+    /// does not count as set back, because a leader writes more often than `limit`.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -34,7 +34,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write: now, but later than the previous record by at least the precision of the lock.
+    /// Returns the time to write. It is the current time, but at least one step of the lock's precision later than the
+    /// time of the previous record.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;
@@ -55,8 +56,9 @@ impl Machine {
         moment
     }
 
-    /// Returns the time of a renewal. Once a second has passed since the last effective renewal, the time shows it,
-    /// even if the time of day stands still or was set back slightly.
+    /// Returns the time to write in a renewal. If a second has passed since the last renewal that extended the term,
+    /// the whole second of the result is later. This also holds if the time of day stands still or was set back
+    /// slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);
@@ -73,7 +75,7 @@ impl Machine {
         self.last_written = Some(Stamp { time: self.precision.cut(moment), made });
     }
 
-    /// Returns whether a record that is or may be stored has that time.
+    /// Returns whether a record that is stored, or that may be stored, has this time.
     fn is_in_use(&self, time: MicroTime) -> bool {
         let seen = self.observed.as_ref().map(|observed| &observed.state.record);
         let mut records = seen.into_iter().chain(self.in_doubt.iter().map(|doubt| &doubt.record));

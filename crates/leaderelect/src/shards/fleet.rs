@@ -13,18 +13,18 @@ use super::rivals::Rivals;
 use crate::machine::Preference;
 use crate::{Deadline, LeaderElectionConfig, Lease, Version};
 
-/// The fleet, as one of its replicas knows it.
+/// The replicas that share the shards, as one of them knows them.
 pub(super) struct Fleet<A> {
     pub(super) api: A,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Selects all leases of the fleet.
+    /// The options of a list of all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) config: ShardsConfig,
     /// The membership lease of this replica.
     pub(super) own_lease: String,
     pub(super) members: Arc<watch::Sender<Members>>,
-    /// The preference sent to the elector of each shard.
+    /// For each shard, the channel that sends the preferred holder to its elector.
     pub(super) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -35,7 +35,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, begun: AtomicU64::new(0), last: Mutex::default() }
     }
 
-    /// Keeps the preference of each shard up to date.
+    /// Updates the preferred holder of each shard, whenever the members change.
     pub(super) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
         let mut members = self.members.subscribe();
@@ -48,10 +48,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let rivals = members.rivals_until(now).is_some();
                 if rivals && !std::mem::replace(&mut waits, rivals) {
                     let (name, shards) = (&self.name, self.config.shards);
-                    tracing::warn!(name, shards, "waiting for replicas with another number of shards");
+                    tracing::warn!(name, shards, "waiting until replicas with another number of shards no longer lead");
                 }
                 waits = rivals;
-                // The initial events of the watch arrived before.
+                // The watch reports the lease of this replica only after its initial events.
                 let known = members.knows(&self.own_lease) || now >= known_at;
                 for (shard, sender) in (0..).zip(&self.preferences).filter(|_| known) {
                     let preference = members.preference(self.me(), shard, *retry_period * 2, now);
@@ -72,8 +72,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of departed replicas and of unused numbers of shards. The preferred replica of the first
-    /// shard does that.
+    /// Deletes the leases of departed replicas and of unused numbers of shards. Only the preferred replica of the first
+    /// shard does this.
     pub(super) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -87,7 +87,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // Another replica has deleted it, and the watch has not reported it.
+                    // Another replica has deleted the lease, and the watch has not reported the deletion yet.
                     Err(error) if error.is_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));

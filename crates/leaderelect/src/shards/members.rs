@@ -1,4 +1,5 @@
-//! The members of a fleet, the assignment of shards, and rivals.
+//! The members of a fleet, the assignment of shards to them, and rivals. Rivals are replicas with another number of
+//! shards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,24 +8,24 @@ use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
 use crate::{LockState, Version};
 
-/// The live members and rivals, according to their leases.
+/// The live members and rivals of a fleet, according to their leases.
 #[derive(Debug)]
 pub(super) struct Members {
     /// The prefix of all lease names.
     prefix: String,
-    /// The number of shards of this replica.
+    /// The number of shards that this replica uses.
     shards: u32,
     leases: BTreeMap<String, Known>,
 }
 
-/// A lease that has been seen.
+/// A lease that this replica has seen.
 #[derive(Debug)]
 struct Known {
     role: Role,
     state: LockState,
-    /// How long it is valid unchanged.
+    /// How long the lease is valid without a change.
     duration: Duration,
-    /// When it counts as gone, unless its record changes before.
+    /// When the lease expires, unless its record changes before.
     expires: Duration,
 }
 
@@ -38,22 +39,22 @@ impl Known {
     }
 }
 
-/// The role of a lease for this replica.
+/// What a lease means for this replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
     /// A membership lease.
     Member,
-    /// A membership lease of a rival. It only matters for its deletion.
+    /// A membership lease of a rival. It is tracked only because it may have to be deleted.
     Stranger,
-    /// A shard lease of a rival. Its leader may work on objects of our shards.
+    /// A shard lease of a rival. Its leader may work on objects of this replica's shards.
     Rival,
 }
 
-/// An expired membership lease is kept for this many durations.
+/// The number of lease durations after which an expired membership lease is deleted.
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Creates an empty set of members for the shards `name`.
+    /// Creates an empty set of members. `name` is the name of the shards.
     pub(super) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
@@ -68,10 +69,11 @@ impl Members {
         format!("{}{shard}-of-{}", self.prefix, self.shards)
     }
 
-    /// `None` for our own shard leases, which their electors follow, and for unknown names.
+    /// Returns the role of a lease by its name. `None` for shard leases with this replica's number of shards, because
+    /// their electors follow them. Also `None` for unknown names.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
-        // A name without a number belongs to an older version with an unknown number of shards.
+        // Older versions of this crate use names without a number of shards, so their number is unknown.
         let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
         let is_ours = match count {
             Some(count) => count.parse::<u32>().ok()? == self.shards,
@@ -94,7 +96,7 @@ impl Members {
     pub(super) fn saw(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
         let Some(role) = self.role(name) else { return };
         if let Some(known) = self.leases.get_mut(name) {
-            // An unrelated write, for example of a label, is not a renewal.
+            // A write of other data, such as a label, is not a renewal.
             if state.repeats(&known.state) {
                 return known.state.repeated_as(state);
             }
@@ -121,24 +123,24 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns when the next member expires.
+    /// Returns when the next lease expires. `None` if all leases have expired.
     pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Returns until when rivals lead, unless a lease changes earlier. `None` if no rival leads.
+    /// Returns the time until which rivals lead, unless a lease changes earlier. `None` if no rival leads.
     pub(super) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
     }
 
-    /// Returns leases without a holder for a long time.
+    /// Returns the leases that have had no holder for a long time, with their versions.
     pub(super) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
-    /// Returns the preference of `me` for a shard: replicas with a greater claim come first.
+    /// Returns the preference of the replica `me` for a shard. It defers to replicas with a greater weight.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let own = (weight(me, shard), me);
@@ -152,11 +154,11 @@ impl Members {
     }
 }
 
-/// Returns the claim of a replica to a shard. The greatest claim wins. A replica that joins or leaves only moves shards
-/// that are, or were, its own.
+/// Returns the weight of a replica for a shard. The replica with the greatest weight should lead the shard. If a
+/// replica joins or leaves, only its own shards move.
 fn weight(identity: &str, shard: u32) -> u64 {
     let bytes = [identity.as_bytes(), &shard.to_le_bytes()].concat();
-    // The last bytes move few bits of FNV-1a, so these are mixed once more, as SplitMix64 does.
+    // The last bytes change only few bits of FNV-1a, so mix the bits once more, as SplitMix64 does.
     let mixed = fnv1a(&bytes);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -182,7 +184,7 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Each version is a renewal.
+    /// Returns the state of a member's lease. Each version is a renewal.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
         let holder_identity = format!("host-{index}_x");
@@ -197,7 +199,7 @@ mod tests {
                 members.preference(&format!("host-{index}_x"), shard, SECOND, now) == Preference::default()
             });
             let owners: Vec<_> = owners.collect();
-            let [owner] = owners[..] else { panic!("{owners:?} want shard {shard}") };
+            let [owner] = owners[..] else { panic!("{owners:?} prefer shard {shard}") };
             owner
         };
         (0..shards).map(first).collect()
@@ -229,7 +231,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.saw(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // A stale event does not count as a renewal.
+        // An older event does not count as a renewal.
         members.saw(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
     }
 
-    /// A controller that labels the lease of a dead replica must not keep it alive.
+    /// If a controller keeps writing a label of a dead replica's lease, the lease must still expire.
     #[test]
     fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
@@ -255,9 +257,9 @@ mod tests {
         members.saw(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
         members.saw("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
-        // The precondition of the deletion is the last observed version.
+        // The lease must be deleted in the last observed version.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
-        // A new object with the same name is a different lease.
+        // A new object with the same name is another lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
         members.saw("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
@@ -279,12 +281,12 @@ mod tests {
         left.record.holder_identity.clear();
         members.saw("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // A lease of an older version, whose name has no number of shards.
+        // The name of this lease has no number of shards, as in older versions of this crate.
         members.saw("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
         members.saw("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // The holder of a deleted lease may work for a while.
+        // The holder of a deleted lease may continue to work for a while.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);
         assert_eq!((members.rivals_until(24 * SECOND), members.rivals_until(25 * SECOND)), (Some(25 * SECOND), None));
         members.is_gone("site-7-of-8", 15 * SECOND, 400 * SECOND);
@@ -298,7 +300,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // All yield to the same replica.
+        // All other replicas yield to the same replica.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

@@ -1,8 +1,8 @@
-//! Rivals: replicas that use another number of shards.
+//! Rivals, which are replicas that use another number of shards.
 //!
-//! A rival's shard has a different lease than ours but can contain the same objects. So a replica that has taken a
-//! shard reads all leases before it works on it. If two rivals take leases at the same time, at least one of them reads
-//! the other's lease and gives its own up.
+//! A rival's shard has a different lease than the shards of this replica, but may contain the same objects. So a
+//! replica that has taken a shard reads all leases before it works on the shard. If two rivals take leases at the same
+//! time, at least one of them reads the lease of the other replica and gives up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,18 +19,18 @@ use crate::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockSta
 pub(super) struct Rivals<'a, A> {
     pub(super) api: &'a A,
     pub(super) namespace: &'a str,
-    /// Selects all leases of the fleet.
+    /// The options of a list of all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
-    /// The number of lists that have begun.
+    /// The number of lists that were started.
     pub(super) begun: AtomicU64,
-    /// The last list that has ended, and whether it found leading rivals.
+    /// The number of the last complete list, and whether it found rivals that lead.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
 impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
-    /// Waits until no known rival leads.
+    /// Waits until no known rival leads a shard.
     pub(super) async fn are_gone(&self) {
         let mut members = self.members.subscribe();
         loop {
@@ -44,7 +44,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    /// Returns whether a rival leads, by a list that was sent after this call. Concurrent callers share the next list.
+    /// Returns whether a rival leads a shard. The answer comes from a list that was sent after this call. Concurrent
+    /// callers share that list.
     pub(super) async fn lead(&self) -> bool {
         let begun = self.begun.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -83,11 +84,13 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         self.members.send_modify(|members| {
             found.iter().for_each(|(name, state)| members.saw(name, state, *lease_duration, now));
         });
-        // A lease that had expired when the list was sent was unchanged when it was read, so it will not be renewed.
+        // Compare with the time at which the list was sent. A lease that had expired by then was unchanged in the list,
+        // so it will not be renewed.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the leases of rivals by name. All are from one revision, which is not older than the request.
+    /// Lists the shard leases of rivals, with their names. All pages have the same revision, which is not older than
+    /// the request.
     async fn found(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -113,13 +116,12 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns the state that stands in for an unreadable lease. Its holder may lead for a lease duration after the last
-/// change.
+/// Returns a state for a lease that cannot be decoded. Its holder may lead for a lease duration after the last change.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");
     let record = LeaderElectionRecord { holder_identity: "unknown".into(), ..LeaderElectionRecord::default() };
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
-    // Each write may be a renewal.
+    // Use the resourceVersion as stored data, because each write may be a renewal.
     LockState { version, record, raw: Some(resource_version.as_str().into()) }
 }

@@ -1,11 +1,11 @@
-//! Shards as ranges of hashes.
+//! A shard, which is a range of hashes.
 
 use std::fmt;
 
 use pintle_meta::Object;
 
-/// One of the equal parts into which [`Shards`](crate::Shards) divide all objects. The parts are ranges of the FNV-1a
-/// hash of the uid, as in sharded lists and watches (KEP-5866).
+/// One part of all objects, as divided by [`Shards`](crate::Shards). The parts have equal sizes. A part is a range of
+/// the FNV-1a hash of the uid, as in sharded lists and watches (KEP-5866).
 ///
 /// # Examples
 ///
@@ -24,17 +24,17 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Returns all parts of a division into `count` parts.
+    /// Returns all shards of a division into `count` parts.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// Returns the index of this part, from 0.
+    /// Returns the index of this shard, starting from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns the number of parts.
+    /// Returns the number of shards in the division.
     pub fn count(self) -> u32 {
         self.count
     }
@@ -50,13 +50,13 @@ impl Shard {
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
-    /// Returns the first hash of the part `index`.
+    /// Returns the lowest hash of the shard with this index.
     fn bound(self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
     }
 }
 
-/// The `shardSelector` of list and watch requests.
+/// Formats the `shardSelector` of list and watch requests.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));

@@ -10,9 +10,9 @@ use pintle_meta::{
 
 use super::Shard;
 
-/// A list and watch source for the objects of one [`Shard`]. It asks the server for these objects only. Servers without
-/// support (before Kubernetes 1.36, or without the feature gate `ShardedListAndWatch`) send all objects, and the source
-/// drops the others.
+/// A list and watch source for the objects of one [`Shard`]. It requests only these objects from the server. Kubernetes
+/// before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all objects. Then the source drops the
+/// objects of other shards.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub struct OfShard<S> {
     shard: Shard,
 }
 
-/// An item that can contain an object.
+/// An item of a stream. It may contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }
@@ -107,8 +107,8 @@ where
 }
 
 impl Shard {
-    /// Returns whether the object is known to belong to another shard. An unreadable object is passed on, so that the
-    /// error is noticed.
+    /// Returns whether the object certainly belongs to another shard. An unreadable object is passed on, so that its
+    /// error is reported.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

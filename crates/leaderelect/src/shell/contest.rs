@@ -1,4 +1,4 @@
-//! One machine in a shell, with the state needed to execute its instructions.
+//! A contest, which is one machine in a shell with the state for executing its instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Now, Version};
 
-/// Notices from a contest to the elector that runs the work, in order.
+/// Messages from a contest to the elector that runs the work, in order.
 pub(crate) enum Notice {
     NewLeader(String),
     Started(TermHandle),
@@ -32,21 +32,21 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The object last read or written. The next write puts the record into it.
+    /// The object that was last read or written. The next write replaces the record in it.
     object: Option<Base<L::Object>>,
-    /// The last object from the watch. A free lock is taken in that version.
+    /// The last object from the watch. A write that takes a free lock uses it.
     hinted: Option<Base<L::Object>>,
-    /// The request to send, its timeout, and until when it is useful.
+    /// The request to send, its timeout, and the time until which it is useful.
     request: Option<(LockRequest, Duration, Deadline)>,
     /// Whether the last request is a read.
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// Unbounded, because each response of the server causes at most a few notices, and the elector always reads them.
+    /// Unbounded, because each response of the server causes only a few notices, and the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The instruments of the elector. Weak, because the elector can be dropped before the contest.
+    /// The metrics of the elector. The reference is weak, because the elector may be dropped before the contest.
     metrics: Option<Weak<Instruments>>,
-    /// The number of slow paths already counted in the metrics.
+    /// The number of slow paths that the metrics already include.
     slow_paths: u64,
     read_trouble: Trouble,
     write_trouble: Trouble,
@@ -55,10 +55,11 @@ pub(crate) struct Contest<L: Lock> {
 /// An object that a write may replace.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of failures of reads or writes since the last success.
+/// The kinds of failures of reads or writes since the last successful one.
 type Trouble = HashSet<Kind>;
 
-/// A kind of failure: the kind of error and the server's status code. `None`: no response before the timeout.
+/// A kind of failure: the kind of the error, and the status code of the server. `None` means no response before the
+/// timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -68,17 +69,17 @@ pub(super) enum Answer<O> {
     Written(Result<LockSnapshot<O>, ApiError>),
     /// No response before the timeout.
     Late,
-    /// Nothing was sent, because the object to replace is unknown.
+    /// Nothing was sent, because the object for the write is unknown.
     BaseUnknown,
-    /// The request was no longer useful.
+    /// Nothing was sent, because the request was no longer useful.
     Unsent,
 }
 
 /// The result of a step.
 pub(super) enum Stepped {
     Quiet,
-    /// There is an [exchange](Contest::exchange), which should begin by then. If it does not begin at once, it has to
-    /// [depart](Contest::depart).
+    /// There is a request to send, and it should be sent by this time. Use [`exchange`](Contest::exchange) to send it.
+    /// If it has to wait first, call [`depart`](Contest::depart) before.
     Sends(Duration),
     Finished,
 }
@@ -118,12 +119,12 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Sets the delay of a term's first renewal, as a fraction of the retry period.
+    /// Sets the delay of the first renewal of a term, as a fraction of the retry period.
     pub(super) fn begin_renewals_at(&mut self, share: f64) {
         self.machine.begin_renewals_at(share);
     }
 
-    /// Renews together with other contests of the shell.
+    /// Renews at the same times as the other contests of the shell.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -136,7 +137,7 @@ impl<L: Lock> Contest<L> {
         self.machine.wake_at()
     }
 
-    /// Executes the machine's instructions.
+    /// Passes a signal to the machine and executes its instructions.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
         if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
@@ -190,7 +191,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Stamps a queued request as sent now. Returns whether there is still a request to send. If not, step the contest.
+    /// Marks a queued request as sent now. Returns `false` if the request is no longer needed. Then the caller must
+    /// step the contest.
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -201,8 +203,9 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Sends the request. It counts as sent when the machine asked for it or when it departed. If it starts late, for
-    /// example after a suspend, it is not sent, because its term may be over.
+    /// Returns the future that sends the request. The request counts as sent when the machine created it, or when it
+    /// departed. If the future is first polled too late, for example after a suspend, the request is not sent, because
+    /// its term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
@@ -237,7 +240,7 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Stores the object of a response, and passes the result to the machine.
+    /// Stores the object of a response. Returns the signal for the machine.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -260,8 +263,8 @@ impl<L: Lock> Contest<L> {
                 Failure::unknown()
             }
             Answer::BaseUnknown => {
-                tracing::debug!(lock = %self.name, "the object to replace is unknown; reading the lock again");
-                // As after a conflict, a new read resolves that.
+                tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
+                // Treat this as a conflict, because a new read also resolves it.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -272,7 +275,8 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Stores the object of a watch event, unless it is older than the stored one, which the machine may be about to replace.
+    /// Stores the object of a watch event. An older object than the stored one is ignored, because the machine may be about to replace the
+    /// newer version.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -286,14 +290,14 @@ impl<L: Lock> Contest<L> {
             self.count(|metrics| &*metrics.malformed, 1);
         }
         match error.is_conflict() || error.is_already_exists() {
-            // Another contender was faster, which is normal.
+            // A conflict only means that another contender was faster.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
             false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
         }
         Failure::from(error)
     }
 
-    /// Logs the first failure as a warning, and repeated ones at debug level.
+    /// Logs the first failure of each kind as a warning, and repeated failures at debug level.
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
@@ -326,12 +330,12 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // The receiver is gone only when this task is about to be aborted.
+        // Sending fails only if the elector was dropped, and then this task is about to be aborted.
         let _ = self.notices.send(notice);
     }
 }
 
-/// Splits an event into its message for machines and its object.
+/// Splits an event of the lock into the message for the machine and the object.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {

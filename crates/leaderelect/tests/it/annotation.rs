@@ -1,4 +1,4 @@
-//! `AnnotationLock`: the same outcomes as with a Lease.
+//! Tests that an `AnnotationLock` gives the same results as a Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server with objects of any kind. The locks do not use the kind.
+/// A server with objects of any kind. The locks do not check the kind.
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
@@ -24,7 +24,7 @@ fn server() -> Server {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// Creates a server with an object that has this annotation, if any, and other data.
+/// Creates a server with one object. The object has this annotation, if any, and other data.
 fn holding(annotation: Option<&str>) -> Server {
     let mut metadata = ObjectMeta::new("kube-system", "lock");
     metadata.annotations.insert("foreign".into(), "note".into());
@@ -104,7 +104,7 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;
 
-/// Both kinds of lock find `given`. After `wait` seconds, checks the requests and the transitions.
+/// Creates the state `given` for both kinds of lock. After `wait` seconds, checks the requests and the transitions.
 async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transitions: i32) {
     for kind in 0..2 {
         let server = given.map_or_else(server, holding);
@@ -156,7 +156,7 @@ async fn stop_during_a_renewal_releases_both_kinds() {
             let server = server();
             let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
             pass(0.1).await;
-            // The renewal at 2.0.
+            // The fault hits the renewal at 2.0.
             server.faults().next([fault.clone()]);
             pass(2.0).await;
             elector.stop.cancel();

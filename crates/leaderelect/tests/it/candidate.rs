@@ -1,4 +1,4 @@
-//! Candidates of coordinated elections: the published object, and the answers to pings.
+//! Tests of candidates in coordinated elections: the published object, and the answers to pings.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Running {
         self.server.object(&key()).expect("no candidate").spec
     }
 
-    /// Pings the candidate, as a control plane whose clock is `ahead`.
+    /// Pings the candidate. The clock of the control plane is ahead by `ahead`.
     fn ping(&self, ahead: SignedDuration) -> Timestamp {
         let now = Timestamp::from_microsecond(self.clock.0.wall().as_microsecond()).unwrap() + ahead;
         self.server.change(&key(), |candidate| candidate.spec.ping_time = Some(MicroTime(now)));
@@ -72,7 +72,7 @@ async fn candidate_publishes_and_renews_its_object() {
     assert!(candidate.renewed() > first);
     candidate.stop.cancel();
     candidate.run.await.unwrap();
-    assert!(candidate.server.object(&key()).is_some(), "the object expires and is not deleted");
+    assert!(candidate.server.object(&key()).is_some(), "the object is not deleted, it expires");
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +88,7 @@ async fn ping_is_answered_by_watch_or_next_poll() {
         assert!(candidate.renewed() < pinged);
         pass(within).await;
         assert!(candidate.renewed() > pinged, "watched: {watched}");
-        // A ping from a clock that is ahead is answered once, too.
+        // A ping from a clock that is ahead is also answered only once.
         candidate.writes();
         let pinged = candidate.ping(SignedDuration::from_secs(20));
         pass(within).await;
@@ -134,7 +134,7 @@ async fn failed_requests_are_retried_with_backoff() {
     candidate.server.faults().heal();
     pass(40.0).await;
     assert_eq!(candidate.spec().lease_name, "lock");
-    // A hanging request times out.
+    // A request without a response times out.
     candidate.server.faults().next_of(Verb::Get, [Outcome::Lost]);
     let pinged = candidate.ping(SignedDuration::ZERO);
     pass(8.0).await;

@@ -1,4 +1,4 @@
-//! A model of client-go's elector, to share a lock with. It is stepped like the machine.
+//! A model of client-go's elector, which competes with the electors of this crate. Tests step it like the machine.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The last record that was read, with times in whole seconds.
+    /// The record that was last read. Its times are whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -21,9 +21,9 @@ pub(crate) struct ClientGo {
     next_try: Duration,
     /// When the current or next round of renewals times out.
     round_ends: Option<Duration>,
-    /// When its release times out. Set after its caller has cancelled it.
+    /// When its release times out. `None` until its caller has cancelled it.
     releases_until: Option<Duration>,
-    /// Before 1.27, the reader's own lease duration counts.
+    /// Whether it uses the lease duration of its own configuration instead of the record's. client-go before 1.27 does.
     counts_by_its_own: bool,
 }
 
@@ -84,7 +84,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // The requests of a run end with it. The next run begins with a read.
+            // The requests of a run end with the run. The next run begins with a read.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -115,7 +115,8 @@ impl ClientGo {
         instructions
     }
 
-    /// The work continues until this is done. Releases any record that was just read, if the elector believes that it leads.
+    /// Releases the lock. The work continues until this is done. The release overwrites any record that was just read, if the elector
+    /// believes that it leads.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {
@@ -177,14 +178,14 @@ impl ClientGo {
             LockRequest::Read => return,
         };
         let Ok(version) = answer else {
-            // A failed fast path is followed by the slow path, a failed slow path by a pause.
+            // After a failed fast path, it tries the slow path. After a failed slow path, it pauses.
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
             return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
         let term = Term { version: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
         self.next_try = now.monotonic + self.config.retry_period;
-        // The next round begins after the retry period and has the full deadline.
+        // The next round begins after the retry period and has the whole deadline.
         let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {

@@ -1,4 +1,4 @@
-//! Clocks that are set, watches that fall silent, and how often clocks are read.
+//! Tests with clocks that are set and with silent watches. Also tests how often clocks are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a machine writes if it reads these clocks at its renewals, in seconds of the time of day. All requests
-/// are answered immediately.
+/// Returns the renew times that a machine writes, in seconds of the time of day. `clocks` are the values of the clocks at its renewals. All
+/// requests are answered immediately.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
-    // In a coordinated election, the control plane assigns the lock. Otherwise it is free.
+    // In a coordinated election, the control plane has assigned the lock to this contender. Otherwise the lock is free.
     let holder_identity = if coordinated { "me".into() } else { String::new() };
     let record = LeaderElectionRecord { holder_identity, ..LeaderElectionRecord::default() };
     let version = Version { uid: "1".into(), resource_version: "0".into() };
@@ -62,7 +62,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // The time of day stands still. After a second, client-go must see the renewal.
+    // The time of day stands still. After a second, the time in the record must still advance by a second, because
+    // client-go compares whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -77,14 +78,15 @@ fn each_record_has_a_later_renew_time() {
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // Set back by less than ten seconds in relation to the last record, so the times continue to ascend.
+    // The time of day is set back by less than ten seconds compared to the last record, so the written times still
+    // ascend.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // Set back by just under and just over the limit.
+    // The time of day is set back by slightly less and slightly more than the limit.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// A renewal with an earlier time extends the term, because its whole second differs.
+/// The renewal has an earlier time, but it extends the term, because the whole second differs.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -100,8 +102,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A holder whose clock was set back may have written the same record again. So a candidate that has not read for a long time restarts its
-/// wait.
+/// A holder whose clock was set back may have written the same record again. So after a long time without a read, a candidate starts its
+/// wait again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {
@@ -123,7 +125,7 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // Just before and just after a lease duration and a renew deadline without a read.
+        // These are slightly less and slightly more than a lease duration and a renew deadline without a read.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
@@ -164,7 +166,7 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // One timer per three or four retry periods. Each watched renewal postpones it.
+    // There is one timer for three or four retry periods, because each renewal that the watch reports postpones it.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -186,7 +188,7 @@ async fn monotonic_sleep_uses_long_intervals() {
     assert_eq!(naps(Deadline::after(now, Duration::from_secs(60))).await, 61);
 }
 
-/// Clocks that count how often they are read.
+/// Clocks that count how often the elector reads them.
 #[derive(Debug)]
 struct Reads(Arc<TestClock>, AtomicUsize);
 
@@ -276,7 +278,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // The bound in ELECTION.md without a working watch: a lease duration and two polls.
+            // ELECTION.md gives this bound for a candidate without a working watch: a lease duration and two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();
@@ -284,7 +286,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// Renewals are due by a timer, which is checked even if the watch always has another event.
+/// A timer triggers renewals. It is checked even if the watch always has another event ready.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();
@@ -301,7 +303,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // The runtime is never idle, so paused time does not advance by itself.
+        // The runtime is never idle here, so paused time does not advance by itself.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

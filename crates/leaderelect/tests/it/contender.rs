@@ -1,4 +1,4 @@
-//! An elector in a task, with work that records its progress.
+//! An elector in a task for tests. Its work records what it does.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// tokio's clock, and other clocks that follow it until they are set.
+/// tokio's clock, and other clocks that follow it until a test sets them.
 #[derive(Debug)]
 pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`. The time of day does not advance.
+    /// Suspends the machine for `time`. The time of day does not advance in this model.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -37,7 +37,7 @@ impl Clocks for TestClock {
     }
 }
 
-/// A log of events with times, for example `7.0 a started`.
+/// A log of events with their times, for example `7.0 a started`.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     start: Instant,
@@ -58,7 +58,7 @@ impl Story {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// Like [`take`](Self::take), without the times.
+    /// Works like [`take`](Self::take), but returns the events without their times.
     pub(crate) fn take_deeds(&self) -> Vec<String> {
         self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
@@ -78,9 +78,9 @@ pub(crate) struct Contender {
 /// The configuration of a contender.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// How long the work takes to drain.
+    /// How long the work continues after it was asked to end.
     pub(crate) drain: Duration,
-    /// When the work ends by itself.
+    /// When the work ends by itself, if it does.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
@@ -175,7 +175,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// Records the end of the work, whether it finished or was dropped.
+/// Records the end of the work when it is dropped, whether the work has finished or not.
 struct Ending {
     story: Story,
     identity: String,

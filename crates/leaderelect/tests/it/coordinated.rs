@@ -1,4 +1,4 @@
-//! Coordinated elections, in which the control plane chooses the leader.
+//! Tests of coordinated elections, in which the control plane chooses the leader.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// The record that the control plane writes: the lease is assigned to `holder` for five seconds.
+/// Returns the record with which the control plane assigns the lease to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -76,7 +76,7 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // Long after the lock has expired.
+            // The lock has expired long before.
             pass(60.0).await;
             let verbs = take_verbs(&server);
             assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");
@@ -87,13 +87,14 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane can assign an expired lock to another candidate. It leaves the lock with the candidate that it would choose again.
+/// The control plane may assign an expired lock to another candidate. It does not touch the lock if it would choose the same candidate
+/// again.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
-    // The candidate sees the assignment, but its writes fail until the assignment has expired.
+    // The candidate observes the assignment, but its writes fail until the assignment has expired.
     client.faults().when(|request| {
         (request.verb() == pintle_testing::Verb::Update)
             .then(|| pintle_testing::Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable))
@@ -102,7 +103,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The assignment was read immediately and lasted for five seconds.
+    // The candidate read the assignment at once, and the assignment lasted for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -127,7 +128,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane immediately creates another lock, without regard for the leader of the deleted lock, which may still work.
+/// The control plane creates another lock at once. It does not know that the leader of the deleted lock may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -140,7 +141,7 @@ async fn named_candidate_waits_for_leader_of_deleted_lock() {
         delete(&server);
         put(&server, &given_to("baz"));
         pass(if waits { 19.9 } else { 0.1 }).await;
-        // The assignment has expired by then, and the control plane leaves it.
+        // The assignment has expired by now, and the control plane does not change it.
         assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
         pass(9.0).await;
         assert!(elector.status.is_leader(), "watched: {watch}");
@@ -158,7 +159,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the renewal finds the preference. The leader leads until its work has ended.
+        // Without a watch, the next renewal discovers the preferred holder. The leader leads until its work has ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
         assert_eq!(record(&server), preferred, "the leader does not renew while another candidate is preferred");
@@ -168,7 +169,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
         let deeds = story.take_deeds();
         assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
-        // The elector contends again and leads when it is assigned.
+        // The elector contends again, and leads when the control plane assigns the lock to it.
         put(&server, &given_to("baz"));
         pass(5.0).await;
         assert!(elector.status.is_leader());
@@ -187,7 +188,7 @@ async fn work_that_ignores_a_preferred_holder_is_dropped() {
     pass(60.0).await;
     let deeds = story.take();
     assert!(deeds.contains(&"16.0 baz stopped: Deadline".to_owned()), "the last renewal was at 6.0: {deeds:?}");
-    // The lease still names baz as the holder and bing as preferred, so baz does not contend.
+    // The lease still names baz as the holder and bing as the preferred holder, so baz does not contend.
     assert_eq!((holder(&server).as_str(), record(&server).preferred_holder.as_deref()), ("baz", Some("bing")));
 }
 

@@ -1,4 +1,4 @@
-//! Wrong, late or useless responses: which contender leads, and how soon.
+//! Tests of wrong, late and useless responses: which contender leads, and how soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
-/// The response to a client that has sent a write twice: the first attempt was stored, and the second was rejected because of it.
+/// Returns the outcome of a write that the client has sent twice. The server stored the first attempt, and rejected the second because of
+/// it.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
     Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
 }
@@ -37,7 +38,7 @@ async fn renewal_conflicting_with_itself_counts_from_sending() {
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
     let a = Setup::new("a").start_with(client);
-    // The renewal is sent at 2.0. The following read finds it stored.
+    // The renewal is sent at 2.0 and gets no response. The next read shows that it was stored.
     a.client.faults().next([Outcome::Pass, Outcome::Lost]);
     pass(3.0).await;
     a.client.faults().cut_off();
@@ -56,7 +57,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
         b.config.seed = Some(seed);
         pass(0.1).await;
         let b = b.start(&server);
-        // The renewal at 8.0 is stored. After that, "a" gets no responses.
+        // The renewal at 8.0 is stored. After that, "a" gets no response.
         pass(8.0).await;
         a.client.faults().cut_off();
         delete(&server);
@@ -68,7 +69,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
             line.split(' ').next().unwrap().parse::<f64>().unwrap()
         };
         assert_eq!(at("a stopped: Deadline"), 18.0);
-        // The bound: a poll notices the deletion, and then a lease duration passes.
+        // The latest time is a poll that notices the deletion, followed by a lease duration.
         let taken = at("b works");
         assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
     }
@@ -104,7 +105,8 @@ async fn free_lock_is_taken_in_the_watched_version() {
     a.stop().await;
     pass(0.05).await;
     assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
-    // The release and the write of the successor, which does not read. The other candidates see it and drop their plans.
+    // These are the requests of the release, and the write of the next leader, which does not read. The other
+    // candidates observe this write and do not write.
     assert_eq!(take_verbs(&server), ["get", "update", "update"]);
 }
 
@@ -164,7 +166,7 @@ async fn stop_during_a_renewals_read_still_releases() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The renewal at 2.0 is lost and times out after a third of the deadline. The following read takes one second.
+    // The renewal at 2.0 gets no response and times out after a third of the deadline. The next read takes one second.
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;
     take_log(&server);
@@ -184,7 +186,7 @@ async fn former_leader_waits_after_the_lock_is_deleted() {
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // The last state that "a" knows is its own record. Its successor "b" is cut off, too.
+    // The last record that "a" has read is its own. The next leader "b" is cut off, too.
     b.client.faults().cut_off();
     delete(&server);
     a.client.faults().heal();

@@ -1,4 +1,4 @@
-//! The elector and its leadership guard, on a paused clock.
+//! Tests of the elector and its leadership guard, with a paused clock.
 
 use std::slice;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,8 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The create was sent immediately and timed out after a third of the deadline. The deadline counts from the create.
+    // The create request was sent at once and timed out after a third of the deadline. The deadline counts from this
+    // request.
     a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();
@@ -56,7 +57,7 @@ async fn renewal_with_lost_response_counts_from_sending() {
     pass(6.0).await;
     a.client.faults().cut_off();
     pass(30.0).await;
-    // Sent at 2.0, timed out at 5.3, and found stored by the following read.
+    // The renewal was sent at 2.0 and timed out at 5.3. The next read showed that it was stored.
     assert!(a.story.take().contains(&"12.0 a stopped: Deadline".to_owned()));
 }
 
@@ -101,9 +102,9 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // The elector contends again. Once it reaches the server, it sees its successor.
+    // The elector contends again. Once it reaches the server, it observes the next leader.
     a.client.faults().heal();
-    // A hanging request and a pause.
+    // A request without a response times out, and a pause follows.
     pass(3.4 + 4.4).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
 }
@@ -183,7 +184,7 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
         .collect::<Vec<_>>();
     pass(0.1).await;
     take_log(&server);
-    // The number of watches opened in each tenth of a second.
+    // The number of watches that were opened in each tenth of a second.
     let mut opened = Vec::new();
     for _ in 0..600 {
         pass(0.1).await;
@@ -191,7 +192,8 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
-    // 2, 4, 8, 16 and 32 s, each up to 2.2 times as long: the third or fourth falls within a minute, the fifth does not.
+    // The pauses are 2, 4, 8, 16 and 32 s, each times up to 2.2. So the third or fourth watch opens within a minute,
+    // and the fifth does not.
     let all: usize = opened.iter().sum();
     assert!((60..=80).contains(&all), "{all} in a minute");
 }
@@ -218,7 +220,7 @@ async fn suspended_leader_finds_its_deadline_passed() {
     pass(1.0).await;
     let guard = a.guard();
     assert!(guard.check().is_ok());
-    // A suspend: the monotonic clock stood still, the wall clock did not.
+    // A suspend. The monotonic clock stands still, and the time of day advances.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
@@ -249,7 +251,7 @@ async fn late_polled_work_is_dropped() {
     let clock = a.clock.clone();
     let outcome = guard.run(async move {
         *count.lock().unwrap() += 1;
-        // The process is stopped for longer than the deadline, within the work.
+        // The process is stopped during the work, for longer than the deadline.
         clock.0.advance(Duration::from_secs(30));
         tokio::task::yield_now().await;
         *count.lock().unwrap() += 1;
@@ -361,7 +363,7 @@ async fn term_end_reports_the_outcome_of_the_work() {
     assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work panicked".into()))));
 }
 
-/// The work notices the end of the term before the guard does.
+/// The work notices the end of the term earlier than the guard does.
 #[tokio::test(start_paused = true)]
 async fn work_returning_after_term_end_does_not_end_election() {
     let server = server();
@@ -382,7 +384,8 @@ async fn work_returning_after_term_end_does_not_end_election() {
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process is stopped for longer than the deadline, and the work is the first to notice.
+                    // The process is stopped for longer than the deadline. The work is the first code that notices the
+                    // end of the term.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }
@@ -396,7 +399,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
     assert_eq!(*ends.lock().unwrap(), expected);
 }
 
-/// A second panic during unwinding would abort the process.
+/// The test also shows that no second panic happens during unwinding, which would abort the process.
 #[tokio::test(start_paused = true)]
 async fn all_end_callbacks_run_even_if_one_panics() {
     let run = async |events: Option<&'static str>, work: Option<&'static str>| {

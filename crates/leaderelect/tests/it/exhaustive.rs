@@ -1,5 +1,5 @@
-//! Explores all sequences of moves of two electors up to a given length: late timers, late or lost requests and responses, writes that are
-//! applied long after their timeout, watches, and stops.
+//! Explores all sequences of moves of two electors up to a given length. The moves include late timers, late or lost requests and
+//! responses, writes that are applied long after their timeout, watch events, and stops.
 
 use std::collections::HashSet;
 use std::env;
@@ -18,17 +18,17 @@ struct Peer {
     machine: Machine,
     /// The rate of its clocks.
     rate: f64,
-    /// The request in flight, and when it times out.
+    /// The request in flight, and the time at which it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
     /// A write that has timed out and was not applied yet.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
-    /// Whether the work was asked to end.
+    /// Whether the elector has asked its work to end.
     drains: bool,
     lost: bool,
     stopped: bool,
-    /// The last version that its watch reported.
+    /// The last version that the watch of this peer reported.
     reported: u64,
 }
 
@@ -41,7 +41,7 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// A possible next move of a peer.
+/// A move that a peer can make next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     /// The timer fires, on time or late.
@@ -91,7 +91,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the world's time at which the peer's clock shows `local`.
+    /// Returns the world's time at which the clock of the peer shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -237,7 +237,8 @@ impl World {
     }
 }
 
-/// Explores all sequences of `depth` moves. Returns the number of worlds, or the moves that break a rule.
+/// Explores all sequences of `depth` moves. Returns the number of explored worlds, or the first sequence of moves that
+/// breaks a rule.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -261,7 +262,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a world in which one peer leads, and the other has just observed that.
+/// Returns a world in which one peer leads, and the other peer has just observed that.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
@@ -271,12 +272,12 @@ fn led(rates: [f64; 2]) -> World {
     world
 }
 
-/// Returns the search depth, which `PINTLE_DEPTH` overrides.
+/// Returns the search depth. `PINTLE_DEPTH` overrides it.
 fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// One clock runs almost one and a half times as fast as the other, which is the limit for the default durations.
+/// Clock rates. One clock runs 1.45 times as fast as the other. The limit for the default durations is 1.5.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
@@ -288,7 +289,7 @@ fn one_leader_in_all_sequences_of_seven_moves() {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "how much was looked at")]
+#[allow(clippy::print_stdout, reason = "worlds explored")]
 fn one_leader_in_all_sequences_from_the_start() {
     let worlds =
         search(World::new(WITHIN), depth(7)).unwrap_or_else(|(path, broken)| panic!("{broken} after {path:?}"));
@@ -298,7 +299,8 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The renewal is seen, and the lock is taken when the duration is over on a clock that is too fast.
+    // The candidate observes the renewal, and takes the lock when the lease duration is over on its clock, which is too
+    // fast.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));
     let (path, broken) = search(world, 6).unwrap_err();

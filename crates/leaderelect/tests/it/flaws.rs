@@ -1,4 +1,5 @@
-//! Replays each flaw found in client-go's elector (F1 to F7), and checks that none occurs here.
+//! Replays each flaw that was found in client-go's elector (F1 to F7), and checks that the elector of this crate does
+//! not have it.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The stop and the partition coincide, so the release cannot read before the successor holds the lock.
+    // The stop and the partition happen at the same time, so the release cannot read the lock before the next leader
+    // holds it.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
@@ -72,7 +74,7 @@ async fn f4_leader_ends_work_when_it_reads_another_holder() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     put(&server, &held_by("b", 1));
-    // The next renewal is due two seconds after the start.
+    // The next renewal is due two seconds after the start of the term.
     pass(1.1).await;
     let expected = ["0.0 a sees \"a\"", "0.0 a works", "2.0 a rests", "2.0 a stopped: TakenBy { by: \"b\" }"];
     let story = a.story.take();
@@ -110,14 +112,18 @@ async fn f5_term_never_resumes_after_another_holder() {
 async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
-    // The get, the create, and a renewal whose response takes three seconds. Then no more responses.
+    // The get and the create succeed. The response to one renewal takes three seconds. All later requests get no
+    // response.
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);
     pass(4.0).await;
     a.client.faults().cut_off();
     pass(20.0).await;
     let story = a.story.take();
-    assert!(story.contains(&"12.0 a stopped: Deadline".to_owned()), "sent at 2.0, so over at 12.0: {story:?}");
+    assert!(
+        story.contains(&"12.0 a stopped: Deadline".to_owned()),
+        "the renewal was sent at 2.0, so the term is over at 12.0: {story:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

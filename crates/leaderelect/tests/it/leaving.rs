@@ -1,4 +1,4 @@
-//! How a contender gives up the lock: for a preferred holder, and on a stop.
+//! Tests how a contender gives up the lock for a preferred holder and on a stop.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let released = Version { resource_version: "2".into(), ..stored.version };
     assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
 
-    // From 15 on, any contender may take the lock, so the release does not wait longer.
+    // From 15 on, any contender may take the lock, so the release ends.
     let (mut machine, _) = leader(config.clone());
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -90,7 +90,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The response either confirms that the renewal was stored, or leaves that open.
+/// The response to the renewal confirms that it was stored, or does not say whether it was.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
@@ -118,7 +118,7 @@ async fn stop_after_a_lost_term_releases_the_lock() {
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
-    // Renewed at 2.0. The read after the loss hangs.
+    // The last renewal was at 2.0. The read after the end of the term gets no response.
     pass(10.0).await;
     assert!(!a.status.is_leader());
     a.client.faults().heal();

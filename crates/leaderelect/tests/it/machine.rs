@@ -1,4 +1,4 @@
-//! Single steps of the machine, for sequences that are too rare in a simulation.
+//! Tests of single steps of the machine, for sequences that are too rare in a simulation.
 
 mod versions;
 
@@ -16,7 +16,7 @@ fn at(seconds: u64, wall: i64) -> Now {
     Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// Returns the single request among the instructions.
+/// Returns the only request in the instructions.
 fn sent(instructions: &[Instruction]) -> LockRequest {
     let requests = instructions.iter().filter_map(|instruction| match instruction {
         Instruction::Send { request, .. } => Some(request.clone()),
@@ -56,15 +56,15 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost term, so the lock is taken again. The wall clock was set back, so this happens in the same
-        // second as the first write.
+        // The stored record belongs to the lost term, so the machine takes the lock again. The time of day was set back, so this happens in
+        // the same second as the first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // That write was not applied, because the old record is still stored. So there is no term yet.
+        // The server did not apply that write, because the old record is still stored. So there is no term yet.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -73,7 +73,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // Candidates of client-go cannot distinguish such renewals, so the renewals do not restart a candidate's wait.
+    // Candidates of client-go cannot distinguish such renewals, so they do not start their wait again.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -108,7 +108,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // Due 50 ms after a whole sixteenth.
+    // The due time of each renewal is 50 ms after a whole sixteenth.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -125,7 +125,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate with that seed that has just read a lock whose record states the given duration.
+/// Returns a candidate with this seed that has just read the lock. The record contains this lease duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -161,7 +161,7 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // The candidates after the first ten milliseconds learn of the first write and need not read.
+    // Candidates whose wait ends more than ten milliseconds later observe the first write, so they do not need to read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -178,11 +178,11 @@ fn excessive_retry_after_is_ignored() {
         let failure = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(retry_after)) };
         machine.step(Signal::Read(Err(failure)), at(0, 0));
         let pause = machine.wake_at().unwrap().monotonic;
-        assert!(given.contains(&pause.as_secs()), "requested {retry_after} s, pause {pause:?}");
+        assert!(given.contains(&pause.as_secs()), "the server requested {retry_after} s, the pause is {pause:?}");
     }
 }
 
-/// The client can be user code.
+/// The client may be user code, so its `retry_after` may have any value.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -223,11 +223,11 @@ fn lagging_watch_does_not_delay_takeover() {
     let mut machine = watching();
     let leaders = machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(0, 0));
     assert_eq!(leaders, [Instruction::NewLeader("dead".into())]);
-    // The watch reports old states, in which others led.
+    // The watch reports old states with other leaders.
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // Stale events do not count, so the machine reads once by itself.
+        // Stale events are ignored, so the machine reads once by itself.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -324,7 +324,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// The last holder may have taken the lock after it was last read. So the wait is that for any other holder.
+/// The last holder may have taken the lock after the last read. So the candidate waits as long as for any other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -338,7 +338,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// A create is applied late, after another holder's lock existed and was deleted. The leader of that lock may not know of the deletion.
+/// A create request is applied late, after another holder's lock existed and was deleted. The leader of that lock may not know that its
+/// lock was deleted.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -348,7 +349,7 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState::new(Version { uid: "late".into(), resource_version: "9".into() }, record);
         if told_before {
-            // The watch event arrives before the response, and reports our own record.
+            // The watch event arrives before the response. It reports the record of this machine.
             machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
         }
         let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
@@ -359,14 +360,14 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
             !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
             "{instructions:?}"
         );
-        // Once the other leader must have stopped, the lock is taken.
+        // When the other leader must have stopped, the machine takes the lock.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
         let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// The leader of the next lock may not know that its lock was deleted, too.
+/// The leader of the second lock may not know that its lock was deleted as well.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -392,7 +393,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created after the deletion and before the leader noticed the deletion.
+/// The other lock was created after the deletion, but before the leader noticed the deletion.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -422,7 +423,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// The read found no lock, either before or after the watch reported one. In the second case, the reported holder must be waited for.
+/// A read finds no lock. The watch reported a lock either after the read or before it. If it was after the read, the machine must wait for
+/// the reported holder.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -432,12 +434,12 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // The read was older: the wait for the other holder starts at its watch event.
+    // The read was sent earlier, so the wait for the other holder starts at the watch event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was newer: the wait starts at the deletion, which is noticed now.
+    // The read was sent later, so the wait starts at the deletion, which the machine notices now.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -445,7 +447,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
 
 #[test]
 fn candidate_keeps_watch_event_received_during_a_request() {
-    // The response of the read in flight is older than the watch event.
+    // The read in flight was sent before the watch event.
     let mut machine = watching();
     let instructions = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
     assert_eq!(instructions, []);
@@ -459,7 +461,7 @@ fn candidate_keeps_watch_event_received_during_a_request() {
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
-        // The extra read happens only once.
+        // The machine does the extra read only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
@@ -501,7 +503,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object immediately.
+                    // Another program changes the object at once after each write.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }
@@ -515,7 +517,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// The control plane may have assigned the lock to another candidate by then.
+/// The control plane may have assigned the lock to another candidate in the meantime.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

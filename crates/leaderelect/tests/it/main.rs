@@ -1,4 +1,4 @@
-//! The tests of leader election: machines in simulated worlds, and electors on tokio's paused clock.
+//! Tests of leader election. They use machines in simulated clusters, and electors on tokio's paused clock.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! `MultiLock`: leadership, requests, and writes of only one half.
+//! Tests of `MultiLock`: leadership, requests, and writes that reach only one half.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// The content of a half: nothing, an object without a record, or a holder.
+/// The content of one half: no object, an object without a record, or a holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {
@@ -111,7 +111,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// Baz leads at the first attempt, with these requests.
+/// Checks that baz leads after its first attempt, with these requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -122,7 +122,7 @@ async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions:
     assert_eq!(server.holders(), [ours.clone(), ours]);
 }
 
-/// Baz reads each half once, sees that leader, and takes over after exactly one lease duration.
+/// Checks that baz reads each half once, observes `leader`, and takes over after exactly one lease duration.
 async fn waits(primary: Half, secondary: Half, leader: &str) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -152,7 +152,7 @@ async fn candidate_takes_both_halves_of_a_free_lock() {
 #[tokio::test(start_paused = true)]
 async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
-    // A program that uses only the annotation.
+    // The other program uses only the annotation.
     waits(BING, NOTHING, "bing").await;
 }
 
@@ -196,7 +196,7 @@ async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
-    // A program that uses only the Lease takes it between the read and the write.
+    // A program that uses only the Lease takes the Lease between the read and the write.
     server.put_secondary(Some("bing"));
     let record = LeaderElectionRecord { holder_identity: "baz".into(), ..Default::default() };
     let error = one.update(&read.object, &record).await.unwrap_err();
@@ -215,7 +215,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // The half-written record may belong to any contender, so baz waits as for another holder.
+    // The record in one half may belong to any contender. So baz waits as it would wait for another holder.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -255,7 +255,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The holder of the other half is unknown, so that half is not changed.
+/// The holder in the other half is unknown, so the release does not change that half.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

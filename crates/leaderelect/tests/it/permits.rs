@@ -1,4 +1,4 @@
-//! Permits, and the clocks that limit them.
+//! Tests of permits and of the clocks that limit them.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -46,7 +46,7 @@ async fn leaked_permit_holds_the_lock_only_until_deadline() {
     pass(1.0).await;
     let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
     pass(1.5).await;
-    // Renewed at 2.0, with a term of ten seconds.
+    // The last renewal was at 2.0, and the term lasts ten seconds.
     let permit = a.guard().permit().unwrap();
     a.stop.cancel();
     pass(9.0).await;
@@ -79,7 +79,7 @@ async fn release_waits_for_concurrent_work() {
     assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The end is reported after all concurrent work has ended.
+    // The end of the term is reported after all concurrent work has ended.
     assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
 }
 
@@ -105,7 +105,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps, the term is checked, and the time jumps back before the elector reads it. Then the term is renewed.
+    // The time of day jumps forward, the work checks the term, and the time jumps back before the elector reads it. Then the elector renews
+    // the term.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -113,7 +114,7 @@ async fn expired_term_never_becomes_valid_again() {
     pass(2.0).await;
     assert_eq!(first.check().unwrap_err().reason, EndReason::Deadline);
     pass(5.0).await;
-    assert!(a.status.is_leader(), "the elector leads again, by a new term");
+    assert!(a.status.is_leader(), "the elector leads again, in a new term");
     assert!(a.guard().check().is_ok() && first.check().is_err());
 }
 
@@ -146,20 +147,20 @@ async fn term_end_after_suspend_is_noticed_within_a_second() {
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
-/// A timeout that was taken from a permit stays valid when the time of day changes.
+/// A timeout that comes from a permit stays valid when the time of day changes.
 #[tokio::test(start_paused = true)]
 async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
-    // Renewed at 2.0, so 9.5 s remain.
+    // The last renewal was at 2.0, so 9.5 s remain.
     let permit = a.guard().permit().unwrap();
     assert_eq!(permit.remaining(), 19 * SECOND / 2);
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     pass(5.0).await;
     assert!(permit.remaining().is_zero());
     let deeds: Vec<_> = a.story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    assert_eq!(deeds, ["a works", "a rests"], "actions under the permit may take another 4.5 s");
+    assert_eq!(deeds, ["a works", "a rests"], "actions with the permit may take another 4.5 s");
     drop(permit);
     pass(0.1).await;
     assert_eq!(a.story.take_deeds(), ["a stopped: Deadline", "a works"]);
@@ -175,11 +176,11 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     pass(9.4).await;
     assert!(!a.status.is_leader());
     pass(0.2).await;
-    assert!(a.status.is_leader(), "the elector leads by a new term");
+    assert!(a.status.is_leader(), "the elector leads in a new term");
     assert!(permit.remaining().is_zero());
 }
 
-/// The work reports its drop. After that, the end is reported once, no matter which callback panics.
+/// The work reports when it is dropped. After that, the end of the term is reported once, whichever callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,7 +256,7 @@ async fn term_end_is_reported_once_after_any_panic() {
     }
 }
 
-/// Actions under a permit keep their time, even if no run of the elector is active.
+/// Actions with a permit keep their time even if no run of the elector is active.
 #[tokio::test(start_paused = true)]
 async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in
@@ -301,7 +302,10 @@ async fn next_run_waits_for_permits_of_a_failed_run() {
             () = back, if given_back => unreachable!(),
             led = led => led,
         };
-        assert!((led_at..led_at + 0.3).contains(&led), "given back: {given_back}, fell: {falls}, led at {led}");
+        assert!(
+            (led_at..led_at + 0.3).contains(&led),
+            "permit returned: {given_back}, run panicked: {falls}, led at {led}"
+        );
     }
 }
 
@@ -367,7 +371,7 @@ async fn work_does_not_start_in_an_expired_term() {
     };
     let stop = CancellationToken::new();
     let mut run = pin!(elector.run(&stop, callbacks));
-    // The election runs in its own task, while the task that polls the work is busy.
+    // The election runs in its own task, while the task that polls the work is blocked.
     assert!(run.as_mut().now_or_never().is_none());
     pass(1.0).await;
     assert_eq!(holder(&server), "a");

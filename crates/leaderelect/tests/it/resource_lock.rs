@@ -1,4 +1,4 @@
-//! `ResourceLock`: each kind uses the objects that client-go uses.
+//! Tests that each kind of `ResourceLock` uses the same objects as client-go.
 
 use std::sync::{Arc, Mutex};
 
@@ -65,7 +65,7 @@ async fn each_lock_kind_uses_its_own_resource() {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             async move { drop(elector.run(&stop, work).await) }
         });
-        // Wait for renewals, which replace the object that was read.
+        // Wait for renewals. Each of them replaces the object that was read before.
         pass(15.0).await;
         assert!(status.is_leader(), "{name}");
         let baz = |there: bool| there.then(|| "baz".to_owned());
@@ -74,7 +74,7 @@ async fn each_lock_kind_uses_its_own_resource() {
         assert_eq!(kinds.as_deref(), annotated, "{name}");
         let token = status.leadership().unwrap().token().unwrap().uid.clone();
         let lease = server.leases.object(&key()).map(|lease| lease.uid().to_owned());
-        assert!(lease.is_none_or(|uid| uid == token), "{name}: the token is that of the lease");
+        assert!(lease.is_none_or(|uid| uid == token), "{name}: the token is the token of the lease");
         stop.cancel();
         run.await.unwrap();
         let free = |there: bool| there.then(String::new);

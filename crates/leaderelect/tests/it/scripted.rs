@@ -1,4 +1,4 @@
-//! A lock whose watch events a test controls, and panics of user code.
+//! Tests with a lock whose watch events the test controls, and with panics of user code.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -114,7 +114,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
-/// The last watch event has a version without an order, so it replaces the object of the planned takeover.
+/// The version in the last watch event cannot be compared with others. So its object replaces the object of the planned
+/// takeover.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();
@@ -133,7 +134,7 @@ async fn write_without_its_base_is_not_a_timeout() {
     sender.send(LockEvent::Changed(locked(&unordered))).unwrap();
     pass(1.0).await;
     assert_eq!(log.count("no response"), 0);
-    log.assert_tells(&["the object to replace is unknown"]);
+    log.assert_tells(&["the object for the write is unknown"]);
     assert!(status.is_leader(), "the lock is read again within half a retry period");
     run.abort();
 }
@@ -151,7 +152,7 @@ async fn panic_in_token_ends_the_run() {
     assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"panicked"));
 }
 
-/// Clocks that can be made to panic.
+/// Clocks that panic when the test says so.
 #[derive(Debug)]
 struct Falling(Arc<TestClock>, AtomicBool);
 

@@ -1,4 +1,4 @@
-//! Leases on an in-memory server, which checks the requests of electors.
+//! Leases on an in-memory server. The server checks the requests of electors.
 
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectKey, ObjectMeta};
@@ -20,7 +20,7 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// Checks that an elector may send the request.
+/// Checks that an elector may send this request.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -36,7 +36,7 @@ fn check(request: &RecordedRequest) {
 /// Returns the requests since the last call.
 pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
-    // Check failed requests, too.
+    // Check failed requests as well.
     log.iter().for_each(check);
     log
 }

@@ -1,4 +1,4 @@
-//! Replicas that share shards: the assignment, its changes, and gaps.
+//! Tests of replicas that share shards: the assignment of shards, its changes, and times without a worker.
 
 mod asleep;
 mod dropped;
@@ -43,15 +43,15 @@ struct Replica {
 struct Setup {
     shards: u32,
     clocks: Arc<dyn Clocks>,
-    /// The machine of the replica, if it can be suspended. It provides the clocks then.
+    /// The machine of the replica, if it can be suspended. It then provides the clocks.
     machine: Option<Arc<NodeClock>>,
-    /// How long the work takes to drain.
+    /// How long the work continues after it was asked to end.
     drain: Duration,
-    /// The shard whose work ends by itself after a second.
+    /// A shard whose work ends by itself after a second.
     ends: Option<u32>,
     release_on_cancel: bool,
     reuse_identity: bool,
-    /// A label of its leases.
+    /// The value of a label on the replica's leases.
     version: &'static str,
 }
 
@@ -133,7 +133,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // One write per lease and retry period, and no other requests.
+    // Each lease is written once in each retry period, and there are no other requests.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -174,7 +174,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica is a member but cannot write the shard leases.
+/// The preferred replica is a member, but cannot write the leases of shards.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -232,7 +232,7 @@ async fn stopping_replica_drains_and_hands_over() {
 async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
-    // Replica "a" is a member but cannot take a shard.
+    // Replica "a" is a member, but cannot take a shard.
     a.client.faults().when(|request| {
         let member = request.key().is_none_or(|key| key.name().contains("member"));
         (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))
@@ -321,7 +321,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // A watch reports only changes of its own objects, and bookmarks.
+    // The watch reports only changes of objects of its shard, and bookmarks.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

@@ -1,4 +1,4 @@
-//! Fleets under faults: the rules hold at every step, and afterwards one contender leads.
+//! Tests of fleets under faults. The rules apply at every step. After the faults, exactly one contender leads.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -43,7 +43,8 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// Contenders that have seen a lock count it as held after a deletion. New contenders do not, so this fleet has none.
+/// A contender that has seen a lock treats it as held after a deletion. A new contender does not, so this fleet has no
+/// new contenders.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
@@ -55,7 +56,7 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A restarted contender finds no lock and takes it while the old leader does not know of the deletion yet.
+    // A restarted contender finds no lock and takes it. The old leader does not know yet that its lock was deleted.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
@@ -88,11 +89,11 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // The control plane considers a lease expired that is renewed by a clock that was set back.
+    // If a lease is renewed by a clock that was set back, the control plane considers the lease expired.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Returns whether the checker finds two leaders in any of the worlds.
+/// Returns whether the rules detect two leaders in any of the worlds.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));
@@ -105,7 +106,8 @@ fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
-/// Delays the leader's responses and cuts it off some time later. There are no other faults, and all clocks are correct.
+/// Delays the responses to the leader and cuts the leader off some time later. There are no other faults, and all
+/// clocks are correct.
 fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     in_world(Chaos { nodes: 6, client_go, ..QUIET }, seed, async |world| {
         world.run(20).await;
@@ -117,12 +119,12 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     });
 }
 
-/// The longest delay that a client of client-go's electors tolerates: half of the renew deadline.
+/// The longest delay of responses that client-go's clients tolerate, which is half of the renew deadline.
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // client-go's deadline counts from the response, but its candidates count from the write.
+    // client-go's leader counts its deadline from the response, but its candidates count from the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -136,7 +138,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // client-go's work ends after the release, and the release overwrites any record.
+    // client-go's work ends only after the release, and the release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
@@ -172,10 +174,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the counts of a hundred seconds, after half a minute of warm-up.
+/// Returns the counts of a hundred seconds, after the first half minute.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // A lagging watch counts as silent, so end the faults.
+        // A watch that lags counts as silent, so end the faults.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -205,7 +207,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The work takes up to four seconds to drain, and the release takes a few messages.
+                // The work takes up to four seconds to end, and the release takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;

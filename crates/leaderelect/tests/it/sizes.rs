@@ -1,4 +1,5 @@
-//! The sizes of futures that programs spawn or join. A future contains the futures that it awaits, often twice.
+//! Tests the sizes of the futures that programs spawn or join. A future contains the futures that it awaits, often
+//! twice.
 
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,

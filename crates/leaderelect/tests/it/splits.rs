@@ -1,4 +1,4 @@
-//! Split-brain bugs of other electors, replayed.
+//! Replays bugs of other electors that led to two leaders.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, holder, server};
 
-/// The work hangs in its stop hook, and its elector can no longer renew.
+/// The work hangs in its stop hook, and its elector can no longer renew the term.
 #[tokio::test(start_paused = true)]
 async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     let server = server();
@@ -29,7 +29,7 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
 }
 
-/// The work runs in a task that is bound to the process instead of the term.
+/// The work runs in a task that lives as long as the process, not as long as the term.
 #[tokio::test(start_paused = true)]
 async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();
@@ -51,7 +51,7 @@ async fn kyverno_14984_spawned_work_ends_with_its_term() {
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
     assert_eq!(ended, Err(EndReason::Deadline));
-    // From 1.0 to the deadline, ten seconds after the renewal at 2.0.
+    // The work makes a step in each second from 1.0 to the deadline, which is ten seconds after the renewal at 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
 
@@ -70,7 +70,7 @@ async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     }
 }
 
-/// The work starts before the record is known to be stored.
+/// In fabric8, the work started before the record was known to be stored.
 #[tokio::test(start_paused = true)]
 async fn fabric8_7350_work_begins_after_record_is_stored() {
     let server = server();

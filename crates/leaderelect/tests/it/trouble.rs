@@ -1,4 +1,4 @@
-//! The log of an elector that cannot use its lock.
+//! Tests what an elector logs if it cannot use its lock.
 
 use pintle_meta::Reason;
 use pintle_testing::Outcome;
@@ -41,7 +41,7 @@ async fn first_of_consecutive_failures_is_a_warning() {
     log.assert_tells(&["WARN", "cannot write the lock", "Forbidden"]);
     assert_eq!((log.count("WARN"), log.count("still cannot")), (3, 3));
 
-    // A success resets the warnings.
+    // A success makes the next failure a warning again.
     a.client.faults().next([unavailable(), unavailable(), Outcome::Pass, unavailable()]);
     pass(40.0).await;
     assert!(a.status.is_leader());
@@ -61,12 +61,12 @@ async fn alternating_failures_warn_once_each_until_success() {
         unavailable(),
         Outcome::Pass,
         forbidden(),
-        // A read has succeeded since the last of these failures.
+        // Since the last of these failures, a read has succeeded.
         unavailable(),
         forbidden(),
         unavailable(),
         Outcome::Pass,
-        // But no write has succeeded.
+        // No write has succeeded yet.
         unavailable(),
         Outcome::Pass,
         forbidden(),

@@ -1,6 +1,6 @@
-//! A simulated world of electors, driven by one seed: processes with their own clocks, one lock or a lock of two halves, and a network that
-//! loses, delays and repeats messages. The world runs the real elector, shell, guard and timers. The [rules](rules) are checked at every
-//! request, every response and every step of the work.
+//! A simulated cluster ("world") of electors, driven by one seed. It has processes with their own clocks, a lock with one or two halves,
+//! and a network that loses, delays and repeats messages. The world runs the real elector, shell, guard and timers. It checks the
+//! [rules](rules) at every request, every response and every step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -21,37 +21,39 @@ use node::Node;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
-    /// Clocks run between `1 - rate_error` and `1 + rate_error`.
+    /// Clock rates are between `1 - rate_error` and `1 + rate_error`.
     pub(crate) rate_error: f64,
     pub(crate) loss: f64,
     pub(crate) slow: f64,
     pub(crate) refused: f64,
-    /// A write is sent twice, and the client gets the second response.
+    /// The probability that a write is sent twice, and the client gets the second response.
     pub(crate) resent: f64,
     pub(crate) partitions: bool,
-    /// Processes are stopped, as by SIGSTOP.
+    /// Whether processes are stopped, as by SIGSTOP.
     pub(crate) pauses: bool,
-    /// Machines are suspended. Some are paused virtual machines, whose clocks all stop except the time of day.
+    /// Whether machines are suspended. Some of them are paused virtual machines, in which all clocks stop except the
+    /// time of day.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Excludes `suspends`: a paused virtual machine with a wrong time of day would have no correct clock.
+    /// Whether the time of day is set. This excludes `suspends`, because a paused virtual machine with a wrong time of
+    /// day would have no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
-    /// Every second node runs client-go's elector, or all do.
+    /// The nodes that run client-go's elector: none, every second node, or all.
     pub(crate) client_go: Share,
-    /// client-go's electors are stopped, too, and release the lock.
+    /// Whether client-go's electors are also stopped and release the lock.
     pub(crate) client_go_stops: bool,
-    /// client-go's electors are older than 1.27 and have shorter durations than ours.
+    /// Whether client-go's electors are older than 1.27, with shorter durations than the electors of this crate.
     pub(crate) client_go_is_old: bool,
-    /// Another program deletes and blanks the lock. Exclusion cannot hold then, but all other rules must.
+    /// Whether another program deletes and blanks the lock. Then there may be two leaders, but all other rules apply.
     pub(crate) tampering: bool,
-    /// The lock is deleted once all running contenders have seen it.
+    /// Whether the lock is deleted once all running contenders have seen it.
     pub(crate) deletions: bool,
-    /// Other programs write the object but not its record.
+    /// Whether other programs write the object without changing its record.
     pub(crate) touches: bool,
-    /// The control plane chooses the leader. The times of day differ by at most two seconds.
+    /// Whether the control plane chooses the leader. The times of day then differ by at most two seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -62,15 +64,15 @@ pub(crate) enum Share {
     All,
 }
 
-/// The kinds of locks in a world.
+/// The locks of the nodes in a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
-    /// Both halves of a `MultiLock`, for all nodes.
+    /// All nodes use both halves of a `MultiLock`.
     Both,
-    /// The first rollout of a migration: every second node uses only the primary half.
+    /// The first rollout of a migration. Every second node uses only the primary half.
     PrimaryOrBoth,
-    /// The second rollout: every second node uses only the secondary half.
+    /// The second rollout of a migration. Every second node uses only the secondary half.
     BothOrSecondary,
 }
 
@@ -95,7 +97,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether each half stores whole seconds only.
+    /// Whether each half stores only whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -105,12 +107,12 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program breaks the exclusion. Two terms may begin in any order then.
+    /// Whether another program breaks the exclusion. Then two terms may begin in any order.
     tampering: bool,
     coordinated: bool,
-    /// The node that the control plane prefers.
+    /// The node that the control plane chooses.
     eldest: usize,
-    /// The stored lock, or both halves of it.
+    /// The stored lock, or its two halves.
     halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
@@ -132,7 +134,7 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// When the record was written.
+    /// When the record was stored.
     committed: Instant,
 }
 
@@ -143,7 +145,7 @@ impl Stored {
     }
 }
 
-/// Counts of a world.
+/// The counts of events in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -193,15 +195,15 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A broken rule panics, which poisons the lock. The other tasks end afterwards.
+        // If a rule is broken, the check panics and poisons the lock. Ignore that, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `seconds` pass. Faults occur in the meantime.
+    /// Lets `seconds` pass, with faults.
     ///
     /// # Panics
     ///
-    /// Panics with the first broken rule.
+    /// Panics if a rule was broken, and names the first one.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -312,7 +314,7 @@ impl World {
                 false
             }
             7 if chaos.watches => {
-                // The watch lags or breaks.
+                // Make the watch lag or break.
                 node.watch_lag = if coin { span } else { Duration::ZERO };
                 if !coin {
                     node.watchers.clear();
@@ -342,7 +344,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // The holder now has another term, which no elector has begun.
+            // The record now has a term that no elector has begun.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }
@@ -352,7 +354,7 @@ impl World {
         state.rewrite(half, stored);
     }
 
-    /// Writes the object without changing its record, for example to set a label.
+    /// Writes the object without changing its record, for example a label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {
@@ -362,7 +364,7 @@ impl World {
 }
 
 impl State {
-    /// Writes the object, as a program that does not contend.
+    /// Writes the object, as a program does that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;
@@ -370,7 +372,7 @@ impl State {
         self.halves[half] = Some(stored);
     }
 
-    /// Deletes the lock if all running nodes know it.
+    /// Deletes the lock if all running nodes have seen it.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };
         if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {

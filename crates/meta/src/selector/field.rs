@@ -5,17 +5,19 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A field selector: requirements on the fields of an object, all of which must hold. The default selects everything.
+/// A field selector. It is a list of requirements on the fields of an object, and an object must meet all of them. The
+/// default selects everything.
 ///
-/// The text has `field=value`, `field==value` or `field!=value`, separated by commas. For fields that are not strings,
-/// Kubernetes compares their JSON. A missing field has the empty value. The available fields depend on the kind and on
-/// the server: `metadata.name` and mostly `metadata.namespace` for all kinds, `spec.nodeName` and `status.phase` for
-/// pods, and so on.
+/// The text is a list of `field=value`, `field==value` and `field!=value`, separated by commas. For fields that are not
+/// strings, Kubernetes compares their JSON. A missing field has the empty value. The available fields depend on the
+/// kind and on the server. All kinds have `metadata.name`, and most have `metadata.namespace`. For example, pods also
+/// have `spec.nodeName` and `status.phase`.
 ///
 /// In a value, `\\`, `\,` and `\=` represent the character after the backslash. These characters must be escaped.
 /// Whitespace is not trimmed. Empty parts between commas are skipped.
 ///
-/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
+/// Requirements are sorted and deduplicated. So selectors with the same requirements are equal, and print the same
+/// text.
 ///
 /// # Examples
 ///
@@ -32,7 +34,7 @@ use super::InvalidSelector;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
-    /// Sorted by their text, without duplicates.
+    /// The requirements, sorted by their text and without duplicates.
     requirements: Vec<FieldRequirement>,
 }
 
@@ -46,8 +48,8 @@ impl FieldSelector {
     ///
     /// # Panics
     ///
-    /// Panics if the field is empty or contains `=`, `!`, `,` or `\`, which no Kubernetes field does. Parse untrusted
-    /// text instead.
+    /// Panics if the field is empty or contains `=`, `!`, `,` or `\`. No field of Kubernetes does. To use untrusted
+    /// text, parse it instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
@@ -56,7 +58,7 @@ impl FieldSelector {
     ///
     /// # Panics
     ///
-    /// The same as for [`equals`](Self::equals).
+    /// Panics in the same cases as [`equals`](Self::equals).
     pub fn not_equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), false)
     }
@@ -84,8 +86,8 @@ impl FieldSelector {
         requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
     }
 
-    /// Returns whether the selector matches an object. `value_of` returns the value of a field, or the empty string if
-    /// it is missing. It does not allocate.
+    /// Returns whether the selector matches an object. `value_of` must return the value of a field, or the empty string
+    /// if the field is missing. The method does not allocate.
     pub fn matches<V: AsRef<str>>(&self, mut value_of: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.field).as_ref()))
     }
@@ -103,12 +105,12 @@ impl FromIterator<FieldRequirement> for FieldSelector {
 impl FromStr for FieldSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. Time and memory grow with the text as in sorting it, and the parser does not recurse.
+    /// Parses a selector. Parsing takes as much time and memory as sorting the text, and does not recurse.
     ///
     /// # Errors
     ///
-    /// A part has no operator, or a value has an unescaped character or an invalid escape sequence. The error is about
-    /// the alphabetically first such part, with the message of a Kubernetes API server.
+    /// Fails if a part has no operator, or if a value has an unescaped character or an invalid escape sequence. The
+    /// error names the alphabetically first such part, with the message of a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -120,7 +122,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Kubernetes ignores a part that consists of an operator only.
+        // Kubernetes ignores a part that is only an operator.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }
@@ -154,7 +156,7 @@ impl FieldRequirement {
         &self.value
     }
 
-    /// Returns whether the field must equal the value. Otherwise it must differ.
+    /// Returns whether the field must equal the value. If not, the field must differ from the value.
     pub fn is_equality(&self) -> bool {
         self.equals
     }

@@ -7,24 +7,24 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A label selector: requirements on labels, all of which must hold. The default selects everything.
+/// A label selector. It is a list of requirements on labels, and an object must meet all of them. The default selects everything.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
-/// | `key=value`, `key==value` | [`equals`](Self::equals) | has that value |
-/// | `key!=value` | [`not_equals`](Self::not_equals) | is absent or has another |
+/// | `key=value`, `key==value` | [`equals`](Self::equals) | has this value |
+/// | `key!=value` | [`not_equals`](Self::not_equals) | is absent or has another value |
 /// | `key in (a, b)` | [`is_in`](Self::is_in) | has one of these values |
-/// | `key notin (a, b)` | [`not_in`](Self::not_in) | is absent or has none of these |
+/// | `key notin (a, b)` | [`not_in`](Self::not_in) | is absent or has none of these values |
 /// | `key` | [`exists`](Self::exists) | is present |
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Requirements are separated by commas. Whitespace is allowed everywhere except inside a word. An empty position means
-/// the empty value: `key=`, `key in ()`, `key in (a,)`. `in` and `notin` are operators only where an operator is
-/// allowed. Numbers must fit into an `i64`.
+/// Requirements are separated by commas. Whitespace is allowed everywhere except inside a word. If a value is missing, it is the empty
+/// value, as in `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only where an operator is allowed. Numbers must fit
+/// into an `i64`.
 ///
-/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
-/// They are not simplified further: `a=b` and `a in (b)` are different selectors, as in Kubernetes.
+/// Requirements are sorted and deduplicated. So selectors with the same requirements are equal, and print the same text. Requirements are
+/// not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
 ///
@@ -54,8 +54,8 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns a selector that selects nothing. It requires a label to be both present and absent, `nothing,!nothing`,
-    /// so it also selects nothing on a server.
+    /// Returns a selector that selects nothing. It is `nothing,!nothing`, which requires that a label is both present
+    /// and absent. So it also selects nothing on a server.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
@@ -65,7 +65,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// A key or a value is not valid for a label.
+    /// Fails if a key or a value is not valid for a label.
     pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, InvalidSelector>
     where
         K: Into<String>,
@@ -79,7 +79,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The key or the value is not valid for a label.
+    /// Fails if the key or the value is not valid for a label.
     pub fn equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Equals, [value])?))
     }
@@ -97,7 +97,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same as for [`equals`](Self::equals), or there are no values.
+    /// The same errors as [`equals`](Self::equals). Also fails if there are no values.
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -123,7 +123,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The key is not valid for a label.
+    /// Fails if the key is not valid for a label.
     pub fn exists(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Exists, [""; 0])?))
     }
@@ -141,7 +141,8 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// The same as for [`exists`](Self::exists), or the bound is negative, because no label can start with a sign.
+    /// The same errors as [`exists`](Self::exists). Also fails if the bound is negative, because a label value cannot
+    /// start with a sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
@@ -173,8 +174,8 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Returns whether it requires a label to be both present and absent, as [`nothing`](Self::nothing) does. Other
-    /// contradictions are not detected.
+    /// Returns whether the selector requires that a label is both present and absent, as [`nothing`](Self::nothing)
+    /// does. Other contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key
@@ -182,12 +183,12 @@ impl LabelSelector {
         })
     }
 
-    /// Returns whether the selector matches these labels. It does not allocate.
+    /// Returns whether the selector matches these labels. The method does not allocate.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether the selector matches labels that `label` looks up by key. It does not allocate.
+    /// Returns whether the selector matches labels that `label` looks up by key. The method does not allocate.
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -205,12 +206,12 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 impl FromStr for LabelSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. Time and memory grow with the text as in sorting it, and the parser does not recurse.
+    /// Parses a selector. Parsing takes as much time and memory as sorting the text, and does not recurse.
     ///
     /// # Errors
     ///
-    /// The text has a syntax error, or a key or a value is not valid for a label. The error is about the first such
-    /// problem, with the message of a Kubernetes API server.
+    /// Fails if the text has a syntax error, or if a key or a value is not valid for a label. The error names the first
+    /// such problem, with the message of a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -256,7 +257,7 @@ pub enum SelectorOperator {
     NotEquals,
     /// `notin`: the label is absent or has none of the values.
     NotIn,
-    /// The bare key: the label is present.
+    /// The key alone: the label is present.
     Exists,
     /// `!` and the key: the label is absent.
     DoesNotExist,
@@ -271,10 +272,10 @@ impl LabelRequirement {
     ///
     /// # Errors
     ///
-    /// - A key or a value is not valid for a label.
-    /// - The number of values does not fit the operator. `In` and `NotIn` need at least one value, `Exists` and
-    ///   `DoesNotExist` take none, and all others take one.
-    /// - The value of `GreaterThan` or `LessThan` is not an integer.
+    /// - Fails if a key or a value is not valid for a label.
+    /// - Fails if the number of values does not fit the operator. `In` and `NotIn` need at least one value, `Exists`
+    ///   and `DoesNotExist` take none, and all others take one.
+    /// - Fails if the value of `GreaterThan` or `LessThan` is not an integer.
     ///
     /// The error lists all problems, with the messages of Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
@@ -310,7 +311,8 @@ impl LabelRequirement {
         &self.values
     }
 
-    /// Returns whether a label meets the requirement. `None` means that the label is absent. It does not allocate.
+    /// Returns whether a label meets the requirement. `None` means that the label is absent. The method does not
+    /// allocate.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let is_among = |label: &str| self.values.binary_search_by(|value| value.as_str().cmp(label)).is_ok();
         let integers = || {
@@ -383,7 +385,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// Formats values as Go's encoder does for a slice that may be nil.
+/// Formats values as Go's JSON encoder does for a slice, which may be nil.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

@@ -1,10 +1,11 @@
-//! Validation of label keys and values with Kubernetes' messages: its `IsQualifiedName` and `IsValidLabelValue`.
+//! Validates label keys and values with Kubernetes' messages, as its `IsQualifiedName` and `IsValidLabelValue` do.
 
-/// Returns the reasons why `key` is not a valid label key, `name` or `prefix/name`. The list is empty if it is valid.
+/// Returns the reasons why `key` is not a valid label key. A key is `name` or `prefix/name`. The list is empty if the
+/// key is valid.
 ///
-/// The prefix is a DNS subdomain of at most 253 bytes: parts separated by dots, each with lower-case letters, digits
-/// and `-`, starting and ending with a letter or a digit. The name has at most 63 bytes: letters, digits, `-`, `_` and
-/// `.`, starting and ending with a letter or a digit.
+/// The prefix is a DNS subdomain of at most 253 bytes. Its parts are separated by dots. Each part consists of
+/// lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. It
+/// consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {
@@ -34,9 +35,9 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `value` is not a valid label value. The list is empty if it is valid.
+/// Returns the reasons why `value` is not a valid label value. The list is empty if the value is valid.
 ///
-/// A value is empty, or has the form of the name in a key.
+/// A value is empty, or has the same form as the name in a key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {
@@ -48,8 +49,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `prefix` is not a DNS subdomain. (The validation of object names differs: it counts
-/// characters.)
+/// Returns the reasons why `prefix` is not a DNS subdomain. The limit is in bytes. The validation of object names
+/// counts characters instead.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();

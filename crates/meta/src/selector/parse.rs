@@ -1,4 +1,4 @@
-//! The parser of label selectors, which reads the text once from left to right.
+//! The parser of label selectors. It reads the text once, from left to right.
 
 use super::names::label_key_faults;
 use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
@@ -12,7 +12,8 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// `in` and `notin` are keywords only where an operator is allowed. The end of the text is the empty token.
+/// A parser. `in` and `notin` are keywords only where an operator is allowed. At the end of the text, the token is
+/// empty.
 struct Parser<'a> {
     /// The remaining text, without leading whitespace.
     rest: &'a str,
@@ -80,7 +81,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the values in parentheses, sorted and without duplicates. An empty position is the empty value.
+    /// Parses the values in parentheses. The result is sorted and has no duplicates. A missing value is the empty
+    /// value.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

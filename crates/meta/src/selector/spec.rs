@@ -1,4 +1,4 @@
-//! Label selectors in objects: `matchLabels` and `matchExpressions`.
+//! Label selectors in objects, with `matchLabels` and `matchExpressions`.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorSpec {
-    /// The required labels and their values.
+    /// Labels and the values that they must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub match_labels: BTreeMap<String, String>,
     /// Further requirements.
@@ -39,20 +39,21 @@ pub struct LabelSelectorSpec {
 pub struct LabelSelectorExpression {
     /// The key of the label.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Other texts can be decoded, too.
+    /// The operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding also accepts other texts.
     pub operator: String,
-    /// The values. Empty for `Exists` and `DoesNotExist`.
+    /// The values. They are empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Converts the selector of an object: client-go's `LabelSelectorAsSelector`. An absent selector selects nothing,
-    /// and an empty one selects everything.
+    /// Converts the selector of an object: client-go's `LabelSelectorAsSelector`. `None` selects nothing, and an empty
+    /// selector selects everything.
     ///
     /// # Errors
     ///
-    /// The operator is unknown, the number of values does not fit it, or a key or a value is not valid for a label.
+    /// Fails if an operator is unknown, if the number of values does not fit the operator, or if a key or a value is
+    /// not valid for a label.
     pub fn from_spec(spec: Option<&LabelSelectorSpec>) -> Result<Self, InvalidSelector> {
         let Some(spec) = spec else { return Ok(Self::nothing()) };
         let labels = spec.match_labels.iter();

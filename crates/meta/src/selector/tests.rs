@@ -1,5 +1,5 @@
-//! The cases of Kubernetes' own tests (`labels`, `fields` and `metav1` of apimachinery), and recorded responses of
-//! kube-apiserver.
+//! The cases of Kubernetes' own tests, and recorded responses of kube-apiserver. The tests are those of `labels`,
+//! `fields` and `metav1` in apimachinery.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A panic of a provider disables only the metrics.
+//! Tests that a panic of a provider disables only the metrics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -10,13 +10,13 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// When the provider panics.
+/// The point at which the provider panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Used,
     Dropped,
-    /// On use, with a payload that panics when it is dropped.
+    /// On use. Dropping the payload of this panic panics again.
     Twice,
 }
 

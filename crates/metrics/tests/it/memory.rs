@@ -45,7 +45,7 @@ fn dropped_gauge_removes_its_value() {
     assert_eq!(level(), None);
 }
 
-/// Prometheus treats a decreasing counter as reset, and counts its value again.
+/// Prometheus takes a decrease of a counter for a reset, and counts the remaining value again.
 #[test]
 fn counters_and_histograms_never_decrease_while_shared() {
     let memory = InMemoryProvider::new();
@@ -109,7 +109,7 @@ fn missing_label_panics() {
     InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// A component uses and creates instruments under its lock, and its pulled gauges take the same lock.
+/// A component creates and uses instruments under its lock, and its pulled gauges take the same lock.
 #[test]
 fn concurrent_scrapes_and_components_do_not_deadlock() {
     let memory = InMemoryProvider::new();
@@ -156,7 +156,7 @@ fn concurrent_scrapes_and_components_do_not_deadlock() {
     assert!(scrapes > 0 && memory.samples().is_empty());
 }
 
-/// The read function can take locks of the component, so the provider does not call it under its own locks.
+/// The read function can take locks of the component, so the provider must not hold its own locks during the call.
 #[test]
 fn dropped_gauge_is_not_read() {
     let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));

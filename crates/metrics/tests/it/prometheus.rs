@@ -1,4 +1,4 @@
-//! The in-memory provider as a collector of a registry.
+//! Tests of the in-memory provider as a collector of a registry.
 
 use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 use prometheus_client::encoding::text::encode;

@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// `None` for a thread that is parked without a deadline. `advance` does not wake it.
+    /// The deadline. `None` for a thread that is parked without a deadline. `advance` does not wake such a thread.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -63,11 +63,12 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// If a waker panics, after the others have been called. If an [`Instant`] cannot represent the new time; then the time is unchanged.
+    /// Panics if a waker panics, after all other wakers were called. Also panics if an [`Instant`] cannot represent the new time. Then the
+    /// time is unchanged.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
-            state.now = state.now.checked_add(by).expect("the new time is representable as an `Instant`");
+            state.now = state.now.checked_add(by).expect("an `Instant` can represent the new time");
             let now = state.now;
             state.sleepers.extract_if(.., |s| s.deadline.is_some_and(|d| d <= now)).collect::<Vec<_>>()
         };
@@ -106,7 +107,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // Drop the waker outside the lock: it may own a task that sleeps on this clock, too.
+        // Drop the waker outside the lock, because it may own a task that also sleeps on this clock.
         drop(state);
         drop(removed);
     }

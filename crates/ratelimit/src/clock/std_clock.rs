@@ -7,8 +7,8 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 
 /// The machine's monotonic clock.
 ///
-/// Its [`Timer`] works with any executor: one thread wakes the tasks of the whole process. The thread starts with the first polled sleep
-/// and ends ten seconds after the last one. [`ThreadTimer`] has its own thread instead.
+/// Its [`Timer`] works with any executor. A single thread wakes the tasks of the whole process. The thread starts at the first poll of a
+/// sleep, and ends ten seconds after the last sleep. A [`ThreadTimer`] has its own thread instead.
 ///
 /// This clock does not follow tokio's paused time. Use `TokioClock` for that.
 ///

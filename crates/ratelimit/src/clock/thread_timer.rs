@@ -12,7 +12,7 @@ use crate::wake::call_all;
 
 /// [`StdClock`] with its own timer thread. Clones share the thread.
 ///
-/// The thread starts with the first polled sleep and ends ten seconds after the last one.
+/// The thread starts at the first poll of a sleep, and ends ten seconds after the last sleep.
 ///
 /// A panicking waker does not end the thread. The panic hook reports the panic, and other sleeps are not affected.
 ///
@@ -26,7 +26,7 @@ pub struct ThreadTimer {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Locked for a few map operations, never while calling a waker.
+    /// The sleeps. They are locked for a few map operations, and never while a waker is called.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
@@ -38,11 +38,11 @@ struct Schedule {
     sleepers: BTreeMap<(Instant, u64), Waker>,
     /// When the thread checks the sleeps next. `None` if there is no thread.
     looks_at: Option<Instant>,
-    /// When the thread ends, unless a sleep is registered before.
+    /// When the thread ends, unless a sleep is registered before that.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread stays without a sleep. Starting a thread takes longer than a short sleep.
+/// How long the thread waits for new sleeps before it ends. Starting a thread takes longer than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The next action of the thread.
@@ -88,7 +88,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // Until the next check, new sleeps need not notify the thread.
+                // New sleeps need not notify the thread, because it checks them right after this.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -130,7 +130,7 @@ impl Shared {
             match schedule.next(StdClock.now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // The panic hook has reported it, and no thread joins this one.
+                    // Drop the panic. The panic hook has already reported it, and no code joins this thread.
                     drop(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }

@@ -10,9 +10,10 @@ use tokio::task::coop::{poll_proceed, unconstrained};
 
 use super::{Clock, Sleep, Timer};
 
-/// tokio's clock. It uses the timer of the current runtime, and its paused time in tests.
+/// tokio's clock. It uses the timer of the current runtime. In tests, it follows the runtime's paused time.
 ///
-/// [`Timer::sleep_until`] panics outside a tokio runtime with its time driver enabled, as [`tokio::time::sleep`] does.
+/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the runtime's time
+/// driver is not enabled.
 ///
 /// # Examples
 ///
@@ -38,8 +39,8 @@ impl Clock for TokioClock {
 
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
-        // A work queue polls its sleep in whichever task adds a key. If this task has used up its budget, a constrained sleep would not
-        // register with the timer.
+        // A work queue polls its sleep in any task that adds a key. If this task has used up its budget, a sleep without `unconstrained`
+        // would not register with the timer.
         Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 
@@ -54,7 +55,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// [`TokioClock`] with a fixed runtime, for use on any thread.
+/// [`TokioClock`] bound to one runtime. It can be used on any thread.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

@@ -8,8 +8,8 @@ use crate::TokenBucket;
 
 /// A limiter with one bucket for all items. Each attempt reserves a token and waits until the bucket has earned it.
 ///
-/// Reservations are never returned, so a backlog makes the waits grow without bound. To cap the rate of a work queue, use its dequeue limit
-/// instead.
+/// Reservations are never returned, so the waits grow without bound if there is a backlog. To cap the rate of a work queue, use its dequeue
+/// limit instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
@@ -92,7 +92,7 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that caps another limiter's delay at `max`. It charges the other limiter as usual.
+/// A limiter that limits another limiter's delay to `max`. It also charges the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -100,7 +100,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that caps the delays of `limiter` at `max`.
+    /// Creates a limiter that limits the delays of `limiter` to `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

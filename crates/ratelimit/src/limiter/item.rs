@@ -33,29 +33,29 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// The number of items at which the next insert sweeps the map first.
+    /// The number of items at which the next insert first removes expired items.
     sweep_at: usize,
 }
 
 /// How long the failures of an item are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// Until `forget`, as in client-go. An item that is never forgotten is kept forever.
+    /// Until `forget`, as in client-go. If `forget` is never called for an item, the item is kept forever.
     UntilForgotten,
     /// Until `forget`, or until this time has passed since the end of the last delay. When failures expire, the limiter's `forget` is
-    /// called.
+    /// called as well.
     For(Duration),
 }
 
 struct Item<K> {
     key: K,
     failures: u32,
-    /// When the failures expire. `None` if never.
+    /// When the failures expire. `None` means never.
     expires: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates an empty memory for `limiter`.
+    /// Creates a limiter without stored items. `limiter` computes the delays.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
@@ -93,7 +93,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         delay
     }
 
-    /// Resets the failure count of `item`, after a success or when the caller stops retrying.
+    /// Resets the failure count of `item`. Call this method after a success, or when you stop retrying.
     pub fn forget(&mut self, item: &K) {
         self.limiter.forget(item);
         if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
@@ -101,7 +101,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         }
     }
 
-    /// Returns the number of failures of `item` that count at `now`.
+    /// Returns the number of failures of `item` that have not expired at `now`.
     pub fn num_requeues(&self, item: &K, now: Instant) -> u32 {
         let found = self.items.find(self.hasher.hash_one(item), |i| i.key == *item);
         found.map_or(0, |item| item.failures_at(now))
@@ -117,8 +117,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes expired items, releases their memory, and calls the limiter's `forget`. Runs when the map has doubled, so `when` is cheap on
-    /// average.
+    /// Removes expired items, releases their memory, and calls the limiter's `forget`. It runs only when the number of items has doubled,
+    /// so `when` is cheap on average.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

@@ -6,10 +6,10 @@ use super::RateLimiter;
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Subtracts a random part from another limiter's delays, so that items that failed together are not retried together.
+/// Subtracts a random part from another limiter's delays. So items that failed at the same time are not retried at the same time.
 ///
-/// A delay `d` becomes uniformly distributed in `[d * (1 - fraction), d]`. Because jitter is subtracted, the limiter's cap still holds, and
-/// items that have reached the cap are spread, too.
+/// A delay `d` becomes a uniformly distributed delay in `[d * (1 - fraction), d]`. The jitter is subtracted, so no delay exceeds the cap of
+/// the other limiter, and items that have reached the cap are spread as well.
 ///
 /// # Examples
 ///
@@ -29,8 +29,8 @@ pub struct WithJitterRateLimiter<L> {
 }
 
 impl<L> WithJitterRateLimiter<L> {
-    /// Subtracts up to `fraction` from the delays of `limiter`: 1 is "full jitter", 0.5 "equal jitter". Values outside of `0..=1` are
-    /// clamped, and NaN counts as 0. Equal seeds produce equal delays.
+    /// Creates a limiter that subtracts up to `fraction` of the delay from the delays of `limiter`. 1 is "full jitter", and 0.5 is "equal
+    /// jitter". Values outside of `0..=1` are clamped, and NaN counts as 0. Equal seeds produce equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
         Self { limiter, fraction, jitter: Jitter::new(seed) }

@@ -6,8 +6,8 @@ use super::RateLimiter;
 
 /// A limiter that doubles the delay with each failure: `base * 2^failures`, at most `max`.
 ///
-/// The default is controller-runtime's, 5 ms to 1000 s. The integer arithmetic saturates, so any number of failures is safe. A zero `base`
-/// always produces a zero delay.
+/// The default is controller-runtime's: delays from 5 ms to 1000 s. The integer arithmetic saturates, so any number of failures is safe. A
+/// zero `base` always produces a zero delay.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
     }
 }
 
-/// A limiter with a few fast attempts, followed by slow ones.
+/// A limiter with a few fast attempts, followed by slow attempts.
 ///
 /// # Examples
 ///
@@ -66,7 +66,8 @@ pub struct FastSlowRateLimiter {
 }
 
 impl FastSlowRateLimiter {
-    /// Creates a limiter. The first `max_fast_attempts` attempts wait for `fast`, all later ones for `slow`.
+    /// Creates a limiter. The first `max_fast_attempts` attempts wait for `fast`, and all later attempts wait for
+    /// `slow`.
     pub const fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         Self { fast, slow, max_fast_attempts }
     }
@@ -82,7 +83,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // The factor does not fit into 32 bits, or the product overflows. A zero base never grows.
+        // Here the factor does not fit into 32 bits, or the product overflows. A zero base stays zero.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }
@@ -90,7 +91,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // 94 doublings of 1 ns exceed the longest `Duration`, which is below 2^94 ns.
+    // The longest `Duration` is below 2^94 ns, so 94 doublings of 1 ns exceed it.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;
@@ -108,7 +109,7 @@ fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// Computes the same by repeated addition.
+    /// Computes the same delay by repeated addition.
     fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
         let mut delay = base;
         for _ in 0..doublings {

@@ -1,4 +1,4 @@
-//! The contract of timers, and panicking wakers.
+//! Tests of the contract of timers, and of panicking wakers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -159,7 +159,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// A panic drops the waiter, and the waker of the next waiter panics, too.
+/// A panic drops the waiter. The waker of the next waiter panics as well.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -194,7 +194,8 @@ mod on_tokio {
         Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// In `Runtime::block_on`, a tokio sleep without budget would call its waker in the poll.
+    /// In `Runtime::block_on`, the task has used up its budget. Without `unconstrained`, tokio's sleep would call its
+    /// waker during the poll and not register with the timer.
     #[test]
     fn tokio_sleep_registers_without_cooperative_budget() {
         runtime().block_on(async {

@@ -29,7 +29,7 @@ fn t1_multithreaded_throttling() {
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..10).map(|_| scope.spawn(|| (0..10).for_each(|_| throttle.blocking_accept().unwrap()))).collect();
-        // Each thread waits. The clock advances to the next deadline.
+        // When all threads wait, the clock advances to the next deadline.
         while threads.iter().any(|thread| !thread.is_finished()) {
             if let Some(until) = clock.next_deadline() {
                 clock.advance(until - clock.now());
@@ -66,7 +66,7 @@ fn t4_throttle() {
             clock.advance(until - clock.now());
         }
     }
-    // 5 immediately, and 11 at 10 per second.
+    // 5 tokens are available at once, and 11 more at 10 per second.
     assert_eq!(clock.now() - start, 1100 * MS);
 }
 
@@ -79,7 +79,7 @@ fn t5_always_fake() {
     }
 }
 
-/// Unlike in client-go, a wait that can never end fails immediately. So the test uses a slow limiter to show that `stop` ends a wait.
+/// Unlike in client-go, a wait that can never end fails at once. So the test uses a slow bucket to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -102,7 +102,7 @@ fn t6_never_fake() {
 fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
-    // Fails immediately: the clock stands still.
+    // The wait fails at once, because the clock does not advance.
     let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
         panic!("the next token is far away")
     };
@@ -177,7 +177,7 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
-/// The first waiter leaves, so the second one is served earlier than it expected.
+/// The first waiter leaves, so the second waiter is served earlier than computed at its arrival.
 #[test]
 fn waiter_that_moves_up_sets_an_earlier_timer() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -198,7 +198,7 @@ fn waiter_that_moves_up_sets_an_earlier_timer() {
     assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
 }
 
-/// Although the bucket has tokens.
+/// The throttle rejects the wait although the bucket has tokens.
 #[test]
 fn stopped_throttle_rejects_new_waits() {
     let (throttle, _clock) = throttle(1.0, 2);
@@ -214,7 +214,11 @@ fn returned_tokens_do_not_exceed_the_burst() {
     let start = ManualClock::new().now();
     let mut bucket = TokenBucket::new(1.0, 2, start + SECOND);
     bucket.give_back();
-    assert_eq!([start, start + SECOND].map(|now| bucket.tokens(now)), [2, 2], "also at an earlier time");
+    assert_eq!(
+        [start, start + SECOND].map(|now| bucket.tokens(now)),
+        [2, 2],
+        "the result is the same at an earlier time"
+    );
     assert_eq!(bucket.reserve(start), Duration::ZERO);
     bucket.give_back();
     bucket.give_back();
@@ -276,7 +280,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any calls, a bucket provides at most its burst plus the earned tokens, and no returned wait is too short.
+    /// For any sequence of calls, a bucket provides at most its burst and the earned tokens. No returned wait is too
+    /// short.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
@@ -299,7 +304,8 @@ proptest! {
         }
     }
 
-    /// For any arrivals, late polls and cancellations, no waiter gets an unearned token, and no earned token is lost.
+    /// For any arrivals, late polls and cancellations, no waiter gets a token before it is earned, and no earned token
+    /// is lost.
     #[test]
     fn throttle_provides_earned_tokens_without_debt(
         burst in 1u32..4,

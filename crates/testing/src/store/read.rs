@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns a page: its metadata, then its items.
+    /// Returns the parts of a page: first the metadata, then the items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -25,7 +25,7 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // With a selector, a server would have to read on to know the number.
+            // If there is a selector, a server does not know the number without reading further.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -77,7 +77,7 @@ impl Store {
         Ok(if exact { asked } else { self.revision })
     }
 
-    /// Returns the revision of a request, or 0 for none.
+    /// Returns the revision in a request, or 0 if there is none.
     pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
         let unreadable = |_| errors::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
         if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }

@@ -1,4 +1,4 @@
-//! Selection of objects for lists and watches.
+//! Selects the objects of lists and watches.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{errors, meta};
 
-/// The objects of one namespace or of all that match selectors.
+/// The objects that match selectors, of one namespace or of all.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,

@@ -1,4 +1,4 @@
-//! Watches: their position in the log, and their end.
+//! Watches. A watch has a position in the log, and a point at which it breaks.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -14,15 +14,15 @@ pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 pub(crate) struct Watch {
     selection: Selection,
     bookmarks: bool,
-    /// Only events after this revision are sent.
+    /// The watch sends only events after this revision.
     after: u64,
-    /// Items to send before reading the log.
+    /// The items to send before the events in the log.
     first: VecDeque<Item>,
     /// The index of the next log entry to read.
     next: usize,
-    /// The number of items before it breaks, and how.
+    /// The number of items until the watch breaks, and how it breaks.
     breaks: Option<(usize, Break)>,
-    /// The log index at which it is broken, and how.
+    /// The log index at which the test broke the watch, and how it broke it.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -74,13 +74,13 @@ impl Store {
         self.log.push(Entry::Bookmark(self.revision));
     }
 
-    /// Breaks all watches after the events so far.
+    /// Breaks all watches after the events in the log.
     pub(crate) fn break_watches(&mut self, how: &Break) {
         let end = self.log.len();
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // The watch has been silent since then.
+                // A silent watch keeps its position, but breaks in the new way.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
@@ -92,7 +92,8 @@ impl Store {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns the next item of a watch. If there is none, keeps `waker` and returns the previous waker to be dropped.
+    /// Returns the next item of a watch. If there is no item, keeps `waker` and returns the previous waker. The caller
+    /// must drop it.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -113,7 +114,7 @@ impl Watch {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Returns whether a waiting reader should poll again, now that the log ends at `end`.
+    /// Returns whether a waiting reader must poll again. The log now ends at `end`.
     pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,
@@ -127,7 +128,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // A break by the test takes precedence. So none is overwritten, and no user error is dropped here.
+        // If the test has broken the watch, a queued break is ignored. So no break is overwritten, and no error of a
+        // user is dropped under a lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -182,7 +184,7 @@ impl Entry {
     }
 }
 
-/// Converts an error to an item: a server status becomes an event.
+/// Converts an error to an item. The status of a server becomes an event.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

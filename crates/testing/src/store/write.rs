@@ -1,4 +1,4 @@
-//! Writes, with the rules of a kube-apiserver.
+//! Creates, updates, patches and deletes objects by the rules of a kube-apiserver.
 
 use jiff::Timestamp;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, Time, WriteOptions};
@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object as given. Only the resourceVersion and missing values (uid, times, generation) are
-    /// filled in.
+    /// Creates or replaces an object as given. Fills in only the resourceVersion and missing values: uid, times and
+    /// generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -275,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`, different at each revision.
+    /// Returns five characters to append to `generateName`. They differ at each revision.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -284,7 +284,8 @@ impl Store {
     }
 }
 
-/// Returns the generation of `new`, which replaces `old`: it increases if anything except metadata and status differs.
+/// Returns the generation of `new`, which replaces `old`. The generation increases if anything except metadata and
+/// status differs.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };

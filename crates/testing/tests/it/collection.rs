@@ -1,4 +1,4 @@
-//! Direct changes of a collection.
+//! Tests of direct changes of a collection.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Faults: which request each applies to, and its outcome.
+//! Tests of faults: to which request each fault applies, and its outcome.
 
 use std::task::Poll;
 use std::time::Duration;

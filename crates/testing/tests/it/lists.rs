@@ -1,4 +1,4 @@
-//! Lists: pages, revisions, selectors.
+//! Tests of lists: pages, revisions and selectors.
 
 use pintle_meta::{ApiError, ListOptions, ListWatch, ResourceVersionMatch};
 use pintle_testing::{Collection, CollectionConfig};

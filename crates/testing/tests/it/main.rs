@@ -1,4 +1,4 @@
-//! Tests of the in-memory server, which other tests rely on.
+//! Tests of the in-memory server. The tests of other crates rely on it.
 
 #![allow(clippy::unwrap_used)]
 

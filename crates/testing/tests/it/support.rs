@@ -1,4 +1,4 @@
-//! Websites, and helpers that poll futures without a runtime.
+//! Test objects, and helpers that poll futures without a runtime.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -51,7 +51,7 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// Returns the output of a future that is ready at once.
+/// Returns the output of a future. The future must be ready at once.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {
@@ -81,12 +81,12 @@ pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, option
     (items.join(" "), next)
 }
 
-/// Returns the options of a watch from a revision.
+/// Returns the options of a watch that starts at a revision.
 pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }
 
-/// Returns all available items of a watch: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
+/// Formats all available items of a watch: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
 pub(crate) fn available(events: &mut Events) -> Vec<String> {
     let mut available = Vec::new();
     while let Poll::Ready(item) = poll(events.next()) {

@@ -1,4 +1,4 @@
-//! Watches: their events and their ends.
+//! Tests of watches: their events and their ends.
 
 use pintle_meta::{ListWatch, WatchOptions};
 use pintle_testing::{Break, Collection, Events};

@@ -1,4 +1,4 @@
-//! Writes, with the rules of a kube-apiserver.
+//! Tests of writes with the rules of a kube-apiserver.
 
 use pintle_meta::{
     ApiError, DeleteOptions, ErrorKind, ObjectApi, ObjectKey, ObjectMeta, Patch, Preconditions, WriteOptions,

@@ -10,8 +10,8 @@ use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 use crate::panic::catch;
 
-// Callers pass a key to add in an `Option`. A key that is not stored, or that remains after a panic, stays in the `Option`, and the caller
-// drops it outside the lock.
+// Adds keys and sets delays. Callers pass the key in an `Option`. If the key is not stored, or if it remains after a panic, it stays in the
+// `Option`. The caller then drops it outside the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
@@ -96,7 +96,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Returns the ticket of `key` after processing its timer, or `None` if the key has no record that is still needed.
+    /// Processes the timer of `key`, and returns the ticket of the key. `None` if the key has no record, or no longer
+    /// needs one.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -108,7 +109,7 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle one, which takes the key out of the `Option`.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record, and takes the key out of the `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
         let ticket = self.table.entry(hash, key);
@@ -175,7 +176,7 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of a pending delay after another delay is merged into it. A retry stays a retry, so that [`DelayPolicy::Respect`]
+    /// Returns the kind of a pending delay after another delay was merged into it. A retry stays a retry, so that [`DelayPolicy::Respect`]
     /// still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
@@ -228,7 +229,7 @@ impl<K> Engine<K> {
         self.is_withheld = false;
     }
 
-    /// Handles another add of a key that is dirty or delayed: its priority can rise.
+    /// Handles another add of a key that is dirty or delayed. The add may raise the priority of the key.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

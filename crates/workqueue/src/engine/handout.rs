@@ -1,4 +1,4 @@
-//! Dequeuing a key, marking it as done, and undoing an add.
+//! Dequeues a key, marks a key as done, and undoes an add.
 
 use super::record::State;
 use super::{Engine, Now, queued};
@@ -46,7 +46,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// On drop, marks a key that is no longer in the order as not dirty. Used if user code panics.
+/// Marks a key that is no longer in the order as not dirty when this value is dropped. It is used for the case that
+/// user code panics.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -62,7 +63,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Undoes an add. This can remove the record.
+    /// Undoes an add. This may remove the record of the key.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -85,7 +86,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // The thread may already be unwinding, because a worker panicked.
+            // Catch a panic of the order. The thread may already be unwinding, because a worker panicked.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }
@@ -108,7 +109,7 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes an add of a key that no worker has dequeued since. Returns whether there was such an add.
+    /// Undoes an add, if no worker has dequeued the key since. Returns whether there was such an add.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

@@ -5,11 +5,12 @@ use hashbrown::HashTable;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size that grows by linear hashing: when the load is too high, it splits one segment. An insert
+/// A hash table in segments of bounded size. It grows by linear hashing: when the load is too high, it splits one segment. So an insert
 /// moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Never empty. The hashes in segment `i` end with the bits of `i`, as many bits as the number of segments requires.
+    /// The segments. There is at least one. The hashes in segment `i` end with the bits of `i`, padded to the number of
+    /// bits that the segment count requires.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -21,7 +22,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries per segment. A segment has twice as many before it is split.
+/// The average number of entries in a segment. A segment has about twice as many before it is split.
 const LOAD: usize = 384;
 
 impl Index {
@@ -82,7 +83,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. The hashes of one segment have equal low bits, and a segment's table uses the lowest and the highest bits.
+/// Mixes the bits of a hash. This is needed because the hashes of one segment have equal low bits, and the hash table of a segment uses the
+/// lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -103,7 +105,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Hashes of varying quality, from well distributed (style 0) to many collisions.
+    /// Returns hashes of different quality, from well distributed (style 0) to many collisions.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),
@@ -122,7 +124,7 @@ pub(super) mod tests {
             let keys = 500 + dice(&mut seed, 20_000);
             let mut inserts = 0;
             for step in 0..40_000 {
-                // Vary the share of removals, so that the index grows, shrinks and grows again.
+                // Change the share of removals, so that the index grows, shrinks and grows again.
                 let removes = if step / 10_000 == 2 { 3 } else { 1 };
                 let key = dice(&mut seed, keys) as u32;
                 let found = index.find(hash(key, style), |ticket| expected.get(&key) == Some(&ticket));

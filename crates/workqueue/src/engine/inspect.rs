@@ -6,7 +6,7 @@ use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::order::Ticket;
 
-/// The number of keys of a queue, by state. A key in several states counts in each.
+/// The number of keys of a queue, by state. A key that has several states counts in each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -18,7 +18,7 @@ pub struct Counts {
     pub dirty_in_flight: usize,
     /// Keys with a pending delay.
     pub delayed: usize,
-    /// Keys in no other state that have remembered failures.
+    /// Keys that have remembered failures and no other state.
     pub idle: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct KeyState<K> {
     pub priority: i32,
 }
 
-/// How many records one critical section copies.
+/// The number of records that one critical section copies.
 const COPIED_AT_ONCE: usize = 64;
 
 impl<K> Engine<K> {
@@ -54,7 +54,8 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Appends the states of some records to `states`. Returns the index of the next record, if there are more.
+    /// Appends the states of some records to `states`. Returns the index of the next record. `None` if there are no
+    /// more records.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {

@@ -1,4 +1,4 @@
-//! The record of one key.
+//! The state of one key.
 
 use super::DelayKind;
 use crate::order::Ticket;
@@ -6,29 +6,30 @@ use crate::order::Ticket;
 /// The state of one key.
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// `None` if the record is vacant.
+    /// The key. `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// If [`WAITING`](State::WAITING): the end of the delay. If idle: when the failures expire. Otherwise [`NEVER`]. The engine has a timer
-    /// for each record whose deadline is not [`NEVER`].
+    /// If the key is [`WAITING`](State::WAITING), the end of the delay. If the key is idle, the time when its failures expire. Otherwise
+    /// [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
-    /// If queued: the place that the order returned.
+    /// If the key is queued, the place that the order returned.
     pub(super) place: u64,
     /// The highest priority that the key was added with since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// Saturates. At the maximum, every limiter has long reached its longest delay.
+    /// The number of failures. It saturates. At the maximum, every limiter has long reached its longest delay.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.
     pub(super) kind: DelayKind,
-    /// If [`LISTED`](State::LISTED): the next record in the list of vacant records.
+    /// If the record is [`LISTED`](State::LISTED), the next record in the list of vacant records.
     pub(super) next_vacant: Ticket,
 }
 
 /// A time that is never reached: 584 years after the creation of the queue.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The state flags of a key, in any combination. A key without flags is idle: the queue keeps it only for its failure count.
+/// The state flags of a key, in any combination. A key without flags is idle. The queue keeps an idle key only because of its failure
+/// count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
@@ -62,7 +63,7 @@ impl State {
     pub(super) const RUNNING: Self = Self(2);
     /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records, even if it is in use again. Only the table uses this flag.
+    /// The record is in the list of vacant records. It may be in use again. Only the table uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

@@ -7,12 +7,12 @@ use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
-/// The origin of a failure.
+/// How a failure was reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The worker that holds the key reported it.
+    /// By the worker that processes the key.
     Held,
-    /// A rate-limited add by key.
+    /// By a rate-limited add of the key.
     Added,
 }
 
@@ -23,7 +23,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key` after the limiter's delay, or after `before` if that is shorter.
+    /// Adds `key`. The delay is the limiter's delay, or `before` if that is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -61,7 +61,7 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that has a record after the limiter's delay, or after `before` if that is shorter.
+    /// Adds a key that has a record. The delay is the limiter's delay, or `before` if that is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -84,7 +84,7 @@ impl<K> Engine<K> {
         self.forget_failures(ticket);
     }
 
-    /// Adds a key in flight again.
+    /// Adds a key again while it is in flight.
     pub(crate) fn revisit(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
         match self.mode {
             None => {
@@ -109,8 +109,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter, and charges the limiter unless the failure was already counted. Does not change the record, because
-    /// the limiter is user code and can panic.
+    /// Gets the delay from the limiter, and charges the limiter unless the failure was already counted. This method does not change the
+    /// record, because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -150,8 +150,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns whether a rate-limited add reports a new failure. It does not if a retry with an earlier deadline is pending, or if the key
-    /// will run anyway.
+    /// Returns whether a rate-limited add reports a new failure. It does not report one if a retry with an earlier deadline is pending, or
+    /// if the key will run anyway.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

@@ -9,20 +9,20 @@ use crate::order::Ticket;
 
 /// The records, by ticket and by key. A ticket identifies one key until the key is removed.
 ///
-/// A record without a key is *vacant*. It stays in the index, because its key is likely to be added again, until the table reuses it for
-/// another key.
+/// A record whose key was removed is *vacant*. It stays in the index until the table reuses it for another key, because the same key is
+/// likely to be added again.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The list of vacant records, the longest vacant first. A record whose key was added again stays in the list until a search for a
-    /// vacant record reaches it.
+    /// The first record in the list of vacant records. The record that has been vacant for the longest time is first. If the key of a
+    /// record is added again, the record stays in the list until a search for a vacant record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// How many listed records that are in use again one insert skips at most.
+/// The maximum number of records in use that an insert skips in the list of vacant records.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -46,7 +46,7 @@ impl<K> Table<K> {
         key
     }
 
-    /// Returns the whole table, to be freed outside the lock, if it is large and has no more keys.
+    /// If the table is large and has no more keys, takes its content out, to be freed outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
@@ -103,7 +103,7 @@ impl<K: Eq> Table<K> {
         self.index.find(hash, |ticket| self[ticket].key.as_ref() == Some(key))
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle one, which takes the key out of the `Option`.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record, and takes the key out of the `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>) -> Ticket {
         let mut vacant = None;
@@ -157,7 +157,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..config() })]
 
-        /// Thousands of keys are added, removed and added again.
+        /// Thousands of keys are added, removed and added again. A ticket always identifies the same key until the key
+        /// is removed.
         #[test]
         fn ticket_identifies_its_key_until_removed(mut seed in any::<u64>(), style in 0..4u8) {
             let (mut table, mut expected) = (Table::new(), HashMap::<u32, Ticket>::new());
@@ -195,7 +196,7 @@ mod tests {
             prop_assert_eq!(table.index.len(), table.bound(), "the index has each record once, vacant or not");
         }
 
-        /// Adds 10,000 different keys, of which at most 100 are present at the same time.
+        /// The test adds 10,000 different keys. At most 100 of them are in the table at the same time.
         #[test]
         fn records_of_removed_keys_are_reused(mut seed in any::<u64>(), style in 0..2u8) {
             let (mut table, mut there) = (Table::new(), Vec::new());

@@ -1,15 +1,15 @@
-//! Timers: the ends of delays, and the expiry of failures.
+//! Timers for the ends of delays and for the expiry of failures.
 
 use super::record::{NEVER, State};
 use super::{Engine, Now};
 use crate::order::Ticket;
 
-/// How many timers one critical section fires. Each one updates the timer tree and the table.
+/// The number of timers that one critical section fires. Each fired timer updates the timer tree and the table.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
-    /// Queues keys whose delay has ended, in the order of the deadlines, and removes expired failures, up to the limit of one critical
-    /// section. Returns true if no timer is due any more.
+    /// Queues keys whose delay has ended, in the order of the deadlines, and removes expired failures. Stops at the limit of one critical
+    /// section. Returns `true` if no timer is due any more.
     ///
     /// The age and the metrics of a key start at its deadline, even if it is queued later.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
@@ -27,8 +27,8 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues the key if its delay has ended, and removes its failures if they have expired. Other keys can be processed later, but an
-    /// operation on this key needs its current state. The record may be left idle and without failures.
+    /// Queues the key if its delay has ended, and removes its failures if they have expired. The timers of other keys can wait, but an
+    /// operation on this key needs its current state. Afterwards, the record may be idle and have no failures.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state: a list in ascending order of time, and a tree of the keys that entered with an earlier time
-/// than the last one of the list.
+/// The start times of all keys in one state. Most are in a list in ascending order of time. A tree contains the keys that entered with an
+/// earlier time than the last key of the list.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// By ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that entered late: their delay ended before the last key of the list entered.
+    /// The keys in the tree. They entered late: their delay had ended before the last key of the list entered.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of the times.
@@ -23,7 +23,7 @@ pub(crate) struct Ages {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     since: u64,
-    /// [`IN_TREE`] if the key is not in the list.
+    /// The previous key in the list. [`IN_TREE`] if the key is in the tree.
     before: u32,
     after: u32,
 }
@@ -102,7 +102,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Keys enter and leave. Most times ascend, and some are in the past.
+        /// Keys enter and leave. Most times ascend, and some are earlier than the previous time.
         #[test]
         fn ages_match_a_plain_map(mut seed in any::<u64>()) {
             let (mut ages, mut expected, mut now) = (Ages::default(), BTreeMap::<u32, u64>::new(), 1000u64);

@@ -8,7 +8,7 @@ use super::{Depth, MAX_PRIORITIES, MetricsStyle, Pull};
 pub(super) struct Depths {
     style: MetricsStyle,
     series: BTreeMap<Depth, Series>,
-    /// The series without a gauge.
+    /// The series that have no gauge yet.
     new: Vec<Depth>,
 }
 
@@ -55,8 +55,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. A priority that has its own series keeps it, so that each key increments and decrements the same
-    /// one.
+    /// Returns the series of `priority`. If a priority has its own series, it keeps the series. So each key increments and decrements the
+    /// same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

@@ -1,4 +1,4 @@
-//! Observes the state changes of keys.
+//! Observes the state changes of keys, and updates the metrics.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::depths::Depths;
 use super::{Depth, Instruments, MetricsStyle, Pull};
 use crate::order::Ticket;
 
-/// Observes the state changes of keys and updates the instruments. Exists only if metrics are enabled.
+/// Observes the state changes of keys, and updates the metrics. It exists only if metrics are enabled.
 pub(crate) struct Observer {
     instruments: Instruments,
     depths: Depths,
@@ -74,7 +74,7 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Returns the storage of the ages, to be freed outside the lock. Called when no key is left.
+    /// Returns the storage of the ages, so that the caller can free it outside the lock. Called when no key is left.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }

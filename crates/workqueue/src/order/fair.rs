@@ -7,9 +7,9 @@ use super::{Fifo, Order, Queued, Ticket};
 
 /// An [`Order`] that serves tenants round-robin, so that a tenant with many queued keys does not delay other tenants.
 ///
-/// If `n` tenants have queued keys, the next key of each tenant is dequeued after at most `n - 1` keys of other tenants. Within a
-/// tenant, the order is first in, first out, or the order passed to [`with_lanes`](Fair::with_lanes). The tenant function is called
-/// more than once per key and must return the same tenant each time.
+/// If `n` tenants have queued keys, the next key of each tenant is dequeued after at most `n - 1` keys of other tenants. Within a tenant,
+/// the order is first in, first out, or the order passed to [`with_lanes`](Fair::with_lanes). The tenant function may be called several
+/// times for a key, and must return the same tenant each time.
 ///
 /// # Examples
 ///
@@ -28,9 +28,10 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The lanes of the tenants that have queued keys. A tree, because a large hash table would rehash in one step.
+    /// The lanes of the tenants that have queued keys. This is a tree, because a large hash table would rehash in one
+    /// step.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The same tenants by turn. The next tenant is first.
+    /// The same tenants, ordered by their turns. The next tenant is first.
     turns: BTreeMap<u64, T>,
     /// The turn of the last tenant.
     last_turn: u64,
@@ -44,13 +45,13 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// Creates an order that gets the tenant of a key from `tenant`. The keys of one tenant are dequeued first in, first out.
+    /// Creates an order. `tenant` returns the tenant of a key. The keys of one tenant are dequeued first in, first out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called for each tenant that
-    /// gets queued keys.
+    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called when a tenant gets queued
+    /// keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -83,7 +84,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Try each lane once, because a lane can withhold its keys.
+        // Try each lane once, because a lane may withhold its keys.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
@@ -146,7 +147,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// Tenants in turn order, each with its keys, and the number of tenants.
+    /// The tenants in the order of their turns, each with its keys, and the number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

@@ -7,8 +7,8 @@ use super::{Order, Queued, Ticket};
 /// The default [`Order`]: first in, first out. It ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// Chunks that never move and are freed when they are used up. All chunks except the last are full, or empty if all their tickets
-    /// were removed.
+    /// Chunks of tickets. They never move and are freed when all their tickets are gone. All chunks except the last are full. A chunk is
+    /// empty if all its tickets were removed.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,
@@ -73,7 +73,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk without tickets: repeated adds and removals use no memory, and `pop` need not skip them.
+        // Free a chunk whose tickets were all removed. So repeated adds and removals use no memory, and `pop` need not
+        // skip the removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             match at == last {
                 true => chunk.clear(),
@@ -122,7 +123,7 @@ mod tests {
         }
     }
 
-    /// `pop` does not scan chunks whose keys were all removed.
+    /// `pop` must not scan chunks whose keys were all removed.
     #[test]
     fn removed_keys_use_no_memory_before_a_remaining_key() {
         let (mut fifo, key) = (Fifo::default(), 0u32);

@@ -26,20 +26,20 @@ pub struct Priority {
     step: Option<i64>,
     /// The smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Places are unique. With ageing they are times, otherwise a counter.
+    /// The smallest unused place. Places are unique. With ageing, a place is a time, otherwise a counter.
     next: u64,
-    /// With ageing: the times of keys whose place differs from their time, by place. These keys became due before keys that were pushed
-    /// earlier.
+    /// With ageing, the times of keys whose place differs from their time, by place. A key's place differs if the key became due earlier
+    /// than a key that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 
-/// Without ageing, the negated priority and then the place. With ageing, the time minus one step per level, and then the place. All keys
-/// age at the same rate, so the relative order of two keys never changes, and ranks need no update over time.
+/// The rank of a key. Without ageing, it is the negated priority and the place. With ageing, it is the time minus one step for each level,
+/// and the place. All keys age at the same rate, so the relative order of two keys never changes. So ranks need no updates over time.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// Creates an order without ageing. A steady flow of keys with a higher priority starves a key, as in controller-runtime. A key whose
-    /// priority is raised moves behind the keys that already have that priority.
+    /// Creates an order without ageing. If keys with a higher priority arrive all the time, a key is never dequeued, as in
+    /// controller-runtime. A key whose priority is raised moves behind the keys that already have that priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
@@ -125,7 +125,7 @@ mod tests {
         since: u64,
     }
 
-    /// Keys in the order in which they were pushed or got their priority. With ageing, also the length of a step.
+    /// Keys in the order in which they were pushed or got their priority. With ageing, also the duration of a step.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {
@@ -138,7 +138,7 @@ mod tests {
                 None => -i128::from(queued.priority),
                 Some(step) => i128::from(queued.since) - i128::from(queued.priority) * i128::from(step),
             };
-            // Of equal keys, take the first.
+            // Of several keys with the same rank, take the first.
             let first = (0..self.0.len()).min_by_key(|at| rank(&self.0[*at]))?;
             Some(self.0.remove(first).ticket)
         }

@@ -1,4 +1,4 @@
-//! Setting the alarm of a queue, and the action when it rings.
+//! Sets the alarm of a queue, and handles its ring.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,22 +28,23 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Runs on the timer's thread. Catches panics of user code, which must not end that thread. The panic hook reports them.
+    /// Handles the ring on the timer's thread. Catches panics of user code, because they must not end that thread. The panic hook reports
+    /// them.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
 }
 
-/// How often a new sleep is polled while its waker is called during the poll.
+/// The maximum number of polls of a new sleep whose waker is called during each poll.
 const POLLS: usize = 8;
 
 /// The result of setting the alarm.
 enum Armed {
     /// The alarm is set, or another thread has changed it.
     Set,
-    /// The time has come.
+    /// The time of the alarm has come.
     IsDue,
-    /// The timer ended the sleep too early, or its sleep asks to be polled again and again.
+    /// The timer ended the sleep too early, or the sleep called its waker in every poll.
     Failed,
 }
 
@@ -65,7 +66,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. Polls a new sleep again if its waker was called during the poll: the sleep is due now, or an executor makes it yield.
+    /// Sets the alarm. If the waker is called during the poll of a new sleep, polls the sleep again. Either the sleep is due now, or an
+    /// executor makes it yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -90,7 +92,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Handles an alarm that cannot be set: wakes all tasks, so that their next polls provide a timer that works.
+    /// Handles an alarm that cannot be set. Wakes all tasks, so that their next polls provide a timer that works.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -100,7 +102,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// An alarm that is due at once is handled here, and the next one is set in the next turn. So the depth of the stack is bounded.
+    /// Sets the alarm in a loop. If an alarm is due at once, it is handled here, and the next turn sets the next alarm. So the depth of the
+    /// stack is bounded.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {
@@ -135,7 +138,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
     }
 }
 
-/// Leaves the next alarm to the caller of the section.
+/// Stores the next alarm for the caller of the section.
 struct ArmLater<'a, K, C> {
     shared: &'a Shared<K, C>,
     arm: Cell<Option<Arm>>,

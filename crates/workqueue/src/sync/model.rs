@@ -1,16 +1,18 @@
-//! Loom's locks, extended so that loom explores a failed `try_lock` during another thread's section.
+//! Loom's locks, extended for `try_lock`. With them, loom also explores a `try_lock` that fails while another thread
+//! holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-// The models do not depend on the ordering of `Arc`, and loom has no `Weak`.
+// Use std's `Arc`. The models do not depend on its ordering, and loom has no `Weak`.
 pub(crate) use std::sync::{Arc, Weak};
 
 pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// Loom does not treat an unlock as a step, so it would never try the lock between a lock and its unlock. The flag adds such a step.
+/// A mutex. Loom does not treat an unlock as a step, so it would never run `try_lock` between a lock and its unlock. The flag adds such a
+/// step.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -34,7 +36,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// If another thread takes the lock after the flag was read, this waits for that thread, as if it had been called later.
+    /// Tries to take the lock. If another thread takes the lock after the flag was read, this method waits for that thread. That is the
+    /// same as a later call.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.is_held.load(Ordering::Relaxed) {
             true => Err(TryLockError::WouldBlock),

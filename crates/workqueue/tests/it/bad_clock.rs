@@ -1,4 +1,4 @@
-//! Panicking clocks, timers and wakers: no key and no wake-up is lost.
+//! Tests that panics of clocks, timers and wakers lose no key and no wake-up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -85,7 +85,7 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// The panic of the worker drops its guard, and the clock panics during that drop.
+/// A worker panics and drops its guard, and the clock panics during that drop.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -106,7 +106,7 @@ fn panicking_clock_does_not_abort_a_panicking_worker() {
     assert_eq!((wakes.count(), queue.counts().in_flight, queue.len()), (1, 0, 1));
 }
 
-/// Drops of a `get` and of a drain.
+/// A `get` and a drain are dropped during unwinding.
 #[test]
 fn panicking_clock_does_not_abort_drops_during_unwinding() {
     let (queue, bad) = Bad::queue();
@@ -126,7 +126,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// Setting the alarm fails except in a task's own poll, so all waiting tasks are woken and set it there.
+/// The alarm can be set only in a task's own poll. Other threads fail, so all waiting tasks are woken and set the alarm
+/// there.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -173,7 +174,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// The end of the dequeue reads the time for the tasks and threads that wait for a delay.
+/// At its end, the dequeue reads the time for the tasks and threads that wait for a delay.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -185,14 +186,14 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
     assert_eq!(item.map(|item| *item), Ok(1));
 }
 
-/// A timer whose sleeps misbehave.
+/// A timer whose sleeps violate their contract.
 #[derive(Clone)]
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// How many polls of each sleep call the waker instead of registering it.
+    /// How many polls of each sleep call the waker instead of storing it.
     eager_polls: usize,
-    /// Runs in the next `sleep_until`.
+    /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,
 }
 
@@ -258,7 +259,7 @@ fn sleep_that_panics_in_drop_keeps_the_alarm() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// As an executor does that makes a task yield.
+/// An executor behaves like this when it makes a task yield.
 #[test]
 fn sleep_that_calls_its_waker_is_polled_again() {
     let (queue, bad) = BadSleeps::queue(3);
@@ -272,7 +273,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// Waiting tasks are woken, since their executors may have a timer that works.
+/// The waiting tasks are woken, because their executors may have a timer that works.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);
@@ -283,7 +284,7 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While a sleep is created, another one is created for an earlier alarm, here by the timer itself.
+/// While a sleep is created, another sleep is created for an earlier alarm. Here the timer itself does that.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);
@@ -309,7 +310,7 @@ fn outdated_sleep_that_fails_leaves_no_timer() {
         earlier.add_after(2, SECOND);
         panic!("no timer");
     };
-    // Sets the newer alarm and then panics.
+    // The hook sets the newer alarm and then panics.
     *bad.hook.lock().unwrap() = Some(Box::new(fails));
     queue.add_after(1, 10 * SECOND);
     assert_eq!((bad.clock.sleepers(), wakes.count()), (0, 1), "no task is listed any more");

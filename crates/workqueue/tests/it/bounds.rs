@@ -1,4 +1,4 @@
-//! Bounds on the work and the wake-ups of one operation.
+//! Tests of limits on the work and the wake-ups of one operation.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
@@ -21,7 +21,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Each `try_get` queues at most 16 due keys and returns the one that became due first.
+/// Each `try_get` queues at most 16 due keys. It returns the key that became due first.
 #[test]
 fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
@@ -40,7 +40,7 @@ fn due_keys_are_queued_in_small_batches() {
     assert_eq!(rest, (1..16).chain([5000]).chain(16..1000).collect::<Vec<_>>());
 }
 
-/// A key that counts its clones. The first clone waits.
+/// A key that counts its clones. The first clone blocks until the test continues.
 #[derive(Debug)]
 struct Copied {
     number: u32,
@@ -72,7 +72,7 @@ impl Hash for Copied {
     }
 }
 
-/// A concurrent add is not blocked, and the key is in the snapshot.
+/// The snapshot does not block a concurrent add, and contains its key.
 #[test]
 fn snapshot_copies_keys_in_small_batches() {
     let (queue, _clock) = queue();
@@ -90,7 +90,7 @@ fn snapshot_copies_keys_in_small_batches() {
     assert_eq!((states.len(), copies.load(Ordering::SeqCst)), (201, 201));
 }
 
-/// Expired failures are removed even if no other key fails.
+/// Expired failures are removed even if no other key has failures.
 #[test]
 fn expired_failures_are_forgotten_during_a_wait() {
     let clock = ManualClock::new();
@@ -111,7 +111,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter is woken until all records are removed. Each poll removes a few.
+    // The waiter is woken until all records are removed. Each of its polls removes a few records.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -121,7 +121,8 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// Due timers may provide no available key: expired failures, or keys in flight. Then the queue fires further timers.
+/// The due timers may make no key available, because they belong to expired failures or to keys in flight. Then the
+/// queue fires more timers.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();
@@ -142,7 +143,7 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker took the key. The woken waiter waits again, before all later waiters.
+/// Another worker took the key. The woken waiter waits again, and stays ahead of all later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

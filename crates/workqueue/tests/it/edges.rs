@@ -1,4 +1,4 @@
-//! Cases that client-go's tests do not cover: X1 to X10. X11 and X12 are in metrics.rs.
+//! Tests of cases that client-go's tests do not cover: X1 to X10. X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// There is no `done(key)`: only the holder of the guard can finish a key, and only once. A second `done` of a guard does not compile; see
-/// the crate page.
+/// There is no `done(key)`. Only the owner of the guard can finish a key, and only once. A second `done` of a guard does not compile: see
+/// the page of the crate.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// There is no timer task. A `get` that waits for the delay returns immediately, and its timer is dropped.
+/// The queue has no timer task. A `get` that waits for the delay returns at once, and its timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -213,7 +213,7 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute: the sleep ends immediately, and the waiter is woken.
+/// Deadlines are absolute. If the clock is already past the deadline, the sleep ends at once and the waiter is woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
@@ -256,7 +256,7 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// One timer serves all waiting tasks, even after the task that waited first is dropped.
+/// One timer serves all waiting tasks, even after the first waiting task was dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();

@@ -1,4 +1,4 @@
-//! Orders that violate the contract of [`Order`]: the queue panics with a message, or continues.
+//! Tests of orders that violate the contract of [`Order`]. The queue panics with a message, or continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::panics::{assert_drains, panics};
 use crate::support::at;
 use crate::watch::{Wakes, ends};
 
-/// Returns the first ticket forever.
+/// An order that returns its first ticket again and again.
 #[derive(Debug, Default)]
 struct Stuck(Vec<Ticket>);
 
@@ -33,7 +33,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// Otherwise two workers could get the same key, or one could get a key that was never added.
+/// Without this panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -68,7 +68,7 @@ impl<K> Order<K> for Lost {
     }
 }
 
-/// No worker waits for a lost key.
+/// Workers do not wait for a lost key.
 #[test]
 fn key_lost_by_the_order_is_not_queued() {
     let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
@@ -78,7 +78,7 @@ fn key_lost_by_the_order_is_not_queued() {
     assert_drains(&queue);
 }
 
-/// Withholds its keys while its flag is set, and counts calls of `pop`.
+/// An order that withholds its keys while its flag is set, and counts calls of `pop`.
 #[derive(Debug, Default)]
 struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
 
@@ -101,7 +101,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// Otherwise a waiting `get` would poll forever.
+/// Without this rule, a waiting `get` would poll again and again.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
@@ -137,7 +137,7 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The keys of one tenant are withheld. The keys of the other tenants are dequeued in turn.
+/// The order withholds the keys of one tenant. The keys of the other tenants are dequeued in turn.
 #[test]
 fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {

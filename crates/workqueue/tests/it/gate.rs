@@ -1,4 +1,4 @@
-//! Keeps a queue locked for as long as a test needs.
+//! Test code that keeps a queue locked for as long as a test needs.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 /// The time limit for an operation that must not wait for the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The test's end of a [`Bar`].
+/// The test's side of a [`Bar`].
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
@@ -35,11 +35,11 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. A `forget` changes no key, so the call that holds the lock wakes no waiter.
+/// A limiter whose `forget` blocks. A `forget` changes no key, so the blocked call wakes no waiter later.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate at its next reading. A queue with metrics reads the clock when an operation finds the lock contended,
-/// before it pushes to the inbox or waits. So the lock stays held until then.
+/// A clock that can open a gate when it is read. A queue with metrics reads the clock when an operation finds the lock contended, before
+/// the operation pushes to the inbox or waits. So the lock stays held until then.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -63,7 +63,8 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Runs `steps` while another thread, which adds the gate key, holds the queue's lock. If a step waits for the lock, the test fails.
+    /// Runs `steps` while another thread holds the queue's lock. That thread adds the gate key. The test fails if a step waits for the
+    /// lock.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {
             steps();
@@ -72,7 +73,8 @@ impl Gate {
         self.hold_by(|| queue.add(gate), steps);
     }
 
-    /// Runs `steps` while another thread makes the call that blocks at the bar. The last step must open the gate.
+    /// Runs `steps` while another thread makes the call that blocks at the bar. The last of the steps must open the
+    /// gate.
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);

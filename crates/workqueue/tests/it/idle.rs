@@ -1,4 +1,4 @@
-//! A key waits at most a millisecond while a worker is idle and polled by its executor.
+//! Tests that a key waits at most a millisecond while a worker is idle and its executor polls it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn queue() -> (Queue, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// A task that waits in `get` and is polled only by the test.
+/// A task that waits in `get`. Only the test polls it.
 struct Task<'a> {
     get: Pin<Box<Get<'a, usize, ManualClock>>>,
     wakes: Arc<Wakes>,
@@ -65,14 +65,14 @@ fn wakeups_are_limited_by_keys_and_processors() {
     assert_eq!((woken(&tasks), tasks[0].is_woken()), (1, true), "the first waiter");
     queue.add_all(1..100);
     assert_eq!(woken(&tasks), processors());
-    // A task that dequeues a key wakes the next task.
+    // A task that dequeues a key wakes the next waiting task.
     for at in 0..3 {
         assert!(tasks[at].poll().is_ready());
         assert_eq!(woken(&tasks), processors() + at + 1);
     }
 }
 
-/// There is no other access to the queue.
+/// The queue is not accessed in another way in this test.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -86,10 +86,10 @@ fn another_task_gets_the_key_after_a_millisecond() {
     assert!(tasks[3].poll().is_pending());
     assert!(tasks[0].poll().is_pending(), "the first task is polled late and waits again");
     queue.add(8);
-    assert_eq!(tasks[0].wakes.count(), 2, "in its old position");
+    assert_eq!(tasks[0].wakes.count(), 2, "the first task keeps its position");
 }
 
-/// More tasks than processors are unpolled. Each key waits at most a millisecond.
+/// More tasks than processors are woken and not polled. Each key waits at most a millisecond.
 #[test]
 fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // The queue also keeps the next deadline for waiters that arrive before it.
+    // The queue also observes this deadline for waiters that arrive later.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -132,7 +132,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// With a dequeue limit of one key at a time, that key does not wait for an unpolled task either.
+/// The dequeue limit allows one key. This key does not wait for an unpolled task either.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -185,7 +185,7 @@ fn get_yields_after_128_keys_without_waiting() {
     assert_eq!(gave_way, 10);
 }
 
-/// A thread takes a key, adds more keys, and computes until other workers have taken them.
+/// A thread takes a key, adds more keys, and computes until other workers have taken these keys.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
@@ -234,7 +234,7 @@ fn thread_dequeues_the_key_of_an_unpolled_task() {
     });
 }
 
-/// Waits until the thread that keeps the time parks until `deadline`.
+/// Waits until the timekeeper, which is a thread, has parked until `deadline`.
 fn wait_for_timekeeper(clock: &ManualClock, deadline: Instant) {
     while clock.next_deadline() != Some(deadline) {
         thread::yield_now();
@@ -258,7 +258,7 @@ fn earlier_delay_wakes_the_thread_that_keeps_time() {
     });
 }
 
-/// Only a notified thread parks until the next deadline. The notified task may never be polled.
+/// Only a notified thread parks until the next deadline. A notified task may never be polled again.
 #[test]
 fn notified_task_does_not_keep_the_time() {
     ends(|| {
@@ -267,7 +267,7 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // The thread parks without a deadline. With one, the test could not distinguish it from the alarm of the task.
+            // The thread parks without a deadline. If it had one, the test could not distinguish it from the alarm of the task.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

@@ -1,4 +1,4 @@
-//! Adds and dones that find the lock contended go to the inbox. Callers cannot observe the delay.
+//! Tests of adds and dones that find the lock contended and go to the inbox. Callers cannot observe the delay.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, a key with a pending delay is added, and another key is done. Every later call observes both: the key is
-/// queued behind earlier keys, its delay is absorbed, and no key is in flight.
+/// While the queue is locked, a key with a pending delay is added, and another key is done. Every later call observes both operations: the
+/// first key is queued behind earlier keys, its delay is absorbed, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -103,7 +103,7 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// Adds of a held key and the drop of its guard are applied in this order.
+/// Adds of a key in flight and the drop of its guard are applied in the order of the calls.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
@@ -117,7 +117,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue that `forget` keeps locked until another operation has found it locked.
+/// Creates a queue that is kept locked by `forget`, until another operation has found it locked.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
@@ -126,7 +126,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The limit bounds the work of the next call. A further operation waits for the lock and applies the inbox.
+/// The limit bounds the work of the next call. When the inbox is full, an operation waits for the lock and then applies
+/// the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
@@ -145,7 +146,7 @@ fn inbox_is_limited_to_64_operations() {
     assert_eq!(taken, (0..65).collect::<Vec<_>>());
 }
 
-/// While a worker waits, an add waits for the lock, because it has to wake the worker.
+/// While a worker waits, an add waits for the lock, because it must wake the worker.
 #[test]
 fn no_worker_sleeps_while_an_add_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -168,7 +169,7 @@ fn no_worker_sleeps_while_an_add_is_late() {
     assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
 }
 
-/// While a drain waits, the drop of a guard waits for the lock, too.
+/// While a drain waits, the drop of a guard waits for the lock as well.
 #[test]
 fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -190,7 +191,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// Otherwise, after a single wait, every add and done would wait for the lock forever.
+/// If the inbox stayed closed, every add and done after a single wait would wait for the lock.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -214,7 +215,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// All durations are those between the calls, no matter when the operations were applied.
+/// Each duration is measured between two calls, whenever the operations were applied.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -240,11 +241,11 @@ fn metrics_use_the_original_times_of_late_operations() {
     );
     assert_eq!(durations("workqueue_work_duration_seconds"), (1, 2 * SECOND));
     assert_eq!(take(&queue), ["gate", "a"]);
-    // Both were added after one second and dequeued after three.
+    // Two keys were added after one second and dequeued after three seconds.
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// Otherwise, a key with a higher priority that was added more than one step later would overtake it.
+/// Otherwise a key that was added more than one step later with a higher priority would overtake this key.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -256,7 +257,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The expiry time starts at the done, even if a much later call applied it.
+/// The expiry time starts at the call of done, even if a much later call applied it.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

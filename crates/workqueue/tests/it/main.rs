@@ -1,5 +1,5 @@
-//! Tests of the queue's guarantees. The locking and wake-up code is tested in `tests/loom.rs` and `tests/shuttle`, which need other lock
-//! implementations. The memory is tested in `tests/memory.rs`, because its allocator counts for the whole process.
+//! Tests of the queue's guarantees. `tests/loom.rs` and `tests/shuttle` test the locking and wake-up code with other lock implementations.
+//! `tests/memory.rs` tests the memory use, because its allocator counts for the whole process.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! Metrics: client-go's M1 and M2, controller-runtime's C27, X11, X12, and the lifetime of the series.
+//! Tests of metrics: client-go's M1 and M2, controller-runtime's C27, X11, X12, and how long series exist.
 
 use std::any::Any;
 use std::iter::zip;
@@ -47,7 +47,8 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
-/// client-go stops a ticker at shutdown. Here, gauges are computed when they are read, and are removed with the queue.
+/// client-go stops a ticker at shutdown. This queue computes gauges when they are read, and removes them when the queue
+/// is dropped.
 #[test]
 fn m1_metrics_end_with_the_queue() {
     let (queue, _clock, memory) = queue();
@@ -70,7 +71,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds while the key is in flight count once, in the depth but not in `len`.
+    // Five adds while the key is in flight count once. They count in the depth but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -119,7 +120,8 @@ fn delays_and_ages_are_reported() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
-/// The last key of a burst frees the memory of the burst. The metrics of that key are reported first.
+/// When the last key of a burst is removed, the memory of the burst is freed. The metrics of that key are reported
+/// before that.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
@@ -132,7 +134,7 @@ fn removal_after_a_burst_updates_the_metrics() {
     assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
 }
 
-/// The gauges stay correct. client-go's keep their last value.
+/// The gauges stay correct after a shutdown. client-go's gauges keep their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
     let (queue, clock, memory) = queue();
@@ -155,7 +157,8 @@ impl Clock for CountedClock {
     }
 }
 
-/// Not even in the provider of another queue with the same name. The clock is not read either.
+/// The queue reports no metrics, not even to the provider of another queue with the same name. It does not read the
+/// clock either.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -192,7 +195,7 @@ fn dropped_queue_no_longer_counts_in_the_depth() {
     }
 }
 
-/// The name, kind and labels, and the bucket count of histograms, as in component-base and controller-runtime.
+/// The names, kinds, labels and numbers of buckets are the same as in component-base and controller-runtime.
 #[test]
 fn series_match_client_go_and_controller_runtime() {
     let names = [
@@ -243,7 +246,8 @@ fn controller_runtime_style_ignores_zero_delays() {
     }
 }
 
-/// The limiter's delay is reported even if a shorter delay was requested. The retry counter depends on the shorter delay.
+/// The histogram contains the limiter's delay, even if the caller requested a shorter delay. The retry counter depends
+/// on the shorter delay.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -328,7 +332,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// A priority increments and decrements the same series, so that no series freezes or becomes negative.
+/// A key increments and decrements the same series. So no series freezes or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -342,7 +346,7 @@ fn x11_cardinality_latch_then_decrements() {
     }
 }
 
-/// All workers are busy, so no call accesses the queue while three delays end.
+/// All workers are busy, so no call accesses the queue when three delays end.
 #[test]
 fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {

@@ -1,4 +1,4 @@
-//! `next`: done and get in one operation.
+//! Tests of `next`, which combines done and get.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// The wake-up that it had received goes to another waiter.
+/// The wake-up that the dropped future received goes to another waiter.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);

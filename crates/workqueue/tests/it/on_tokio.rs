@@ -1,4 +1,4 @@
-//! The queue with tokio and its paused clock.
+//! Tests of the queue with tokio and its paused clock.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,7 +20,7 @@ type Queue = WorkQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A multi-threaded runtime requires this of the values that its tasks hold.
+/// The tasks of a multi-threaded runtime may only hold values that are `Send`.
 #[test]
 fn handles_guards_and_futures_are_send() {
     fn is_send<T: Send>(_: &T) {}
@@ -90,10 +90,10 @@ fn runtime(threads: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap()
 }
 
-/// Reports each key that a worker dequeues.
+/// A channel that reports each key that a worker dequeues.
 type Taken = mpsc::Sender<u32>;
 
-/// Receives a message once all keys have been dequeued.
+/// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
 /// A worker that finishes each key immediately, except `busy`. With `busy`, it adds `keys` more keys and blocks its thread until other
@@ -109,7 +109,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of the blocked thread, from which no other thread steals.
+/// The woken task is in the LIFO slot of the blocked thread. Other threads cannot steal it from there.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -139,7 +139,7 @@ fn blocked_worker_delays_no_keys_with_default_clock() {
     keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
 }
 
-/// The first waiter's `get` is not polled while the other branch of its `select!` computes.
+/// The first waiter's `get` is not polled, because the other branch of its `select!` computes.
 #[test]
 fn keys_do_not_wait_for_a_blocked_select() {
     ends(|| {
@@ -180,7 +180,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The runtime of the first worker has shut down, and with it the timer that the queue used.
+/// The runtime of the first worker was shut down. The queue used its timer.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -204,7 +204,7 @@ fn delay_ends_although_its_runtime_has_shut_down() {
     });
 }
 
-/// A thread outside of any runtime adds a shorter delay, which moves the timer of the waiting task forward.
+/// A thread outside of any runtime adds a shorter delay. The timer of the waiting task must now ring earlier.
 #[test]
 fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
@@ -219,7 +219,7 @@ fn thread_outside_the_runtime_sets_its_timer() {
     });
 }
 
-/// The worker always finds a key, but another task of the thread still runs.
+/// The worker always finds a key, but another task of the same thread still runs.
 #[tokio::test]
 async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
@@ -268,8 +268,8 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
     poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
 }
 
-/// In `Runtime::block_on` of a multi-threaded runtime, a sleep of tokio without budget calls its waker in the poll. The waker of the queue
-/// sets the alarm.
+/// In `Runtime::block_on` of a multi-threaded runtime, the budget of the task is used up. A sleep of tokio then calls its waker during the
+/// poll, and that waker, which is the queue's, sets the alarm.
 #[test]
 fn add_after_without_budget_in_block_on_works() {
     ends(|| {
@@ -283,7 +283,7 @@ fn add_after_without_budget_in_block_on_works() {
     });
 }
 
-/// The woken task is in the LIFO slot of the blocked thread, so only the alarm helps. The alarm is set by a task without budget.
+/// The woken task is in the LIFO slot of the blocked thread, so only the alarm helps. A task without budget sets the alarm.
 #[test]
 fn keys_do_not_wait_for_a_worker_without_budget() {
     ends(|| {
@@ -303,7 +303,7 @@ fn single_threaded_runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// Starts a task that waits for a key and is polled again only when it is woken.
+/// Starts a task that waits for a key. The task is polled again only when it is woken.
 fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
     let queue = queue.clone();
     let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
@@ -311,7 +311,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// The task of one runtime set the alarm, but its thread computes. Then a task of another runtime waits.
+/// The task of one runtime set the alarm, but the thread of this runtime computes. Then a task of another runtime
+/// waits.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -324,7 +325,7 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that waited last set the alarm. Its `get` is cancelled, and its thread computes.
+/// The task that began to wait last set the alarm. Its `get` is cancelled, and the thread of its runtime computes.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -340,7 +341,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks of both runtimes wait. Another task of the idle one begins to wait.
+/// Tasks of both runtimes wait. Then another task of the idle runtime begins to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {
@@ -355,7 +356,8 @@ fn alarm_moves_to_the_runtime_that_waited_last() {
     });
 }
 
-/// The key wakes the task of the busy runtime. A millisecond later, the timer of the other runtime wakes its task.
+/// The key wakes the task of the busy runtime. A millisecond later, the timer of the other runtime wakes the task of
+/// that runtime.
 #[test]
 fn key_does_not_wait_for_a_runtime_not_driven() {
     ends(|| {
@@ -369,7 +371,7 @@ fn key_does_not_wait_for_a_runtime_not_driven() {
     });
 }
 
-/// No delay is in use, but a key has to wake the workers.
+/// No delay is in use, but the queue must wake the workers when a key is added.
 #[test]
 fn workers_survive_a_runtime_without_a_time_driver() {
     ends(|| {

@@ -1,4 +1,4 @@
-//! Orders that neither client-go nor controller-runtime has: ageing, and fairness between tenants.
+//! Tests of orders that neither client-go nor controller-runtime has: ageing, and fairness between tenants.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The bound that [`Priority::with_ageing`] documents, under a steady flow of keys with a higher priority.
+/// Checks the bound that [`Priority::with_ageing`] documents, while keys with a higher priority arrive all the time.
 #[test]
 fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
@@ -30,7 +30,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // 100 levels of 1 s each, at 20 keys per second: only keys that were added within that time were dequeued earlier.
+    // The priorities differ by 100, a level takes 1 s, and 20 keys are dequeued per second. Only keys that were added
+    // within 100 s come first.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 

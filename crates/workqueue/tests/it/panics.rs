@@ -1,4 +1,4 @@
-//! User code that panics or calls the queue: no key gets stuck, and no wait is endless.
+//! Tests of user code that panics or calls the queue. No key gets stuck, and no wait is endless.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -86,7 +86,7 @@ impl Drop for Key {
     }
 }
 
-/// Asserts that a drain ends: every key in flight has a guard.
+/// Checks that a drain ends. It ends only if every key in flight has a guard.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -141,7 +141,7 @@ fn add_whose_eq_panics_has_no_effect() {
     assert_drains(&queue);
 }
 
-/// The call that pushed the add to the inbox had already returned.
+/// The call that pushed the add to the inbox has returned before.
 #[test]
 fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
@@ -157,7 +157,7 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// A key can use the queue in its drop, whether it was merged, rejected, expired, removed or done.
+/// A key may use the queue in its drop. The key was merged, rejected, expired, removed or done before.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -181,13 +181,13 @@ fn no_key_is_dropped_under_the_lock() {
         item.done();
     }
     clock.advance(2 * SECOND);
-    assert_eq!(queue.counts().idle, 0, "all failures have expired, ten keys in one operation");
+    assert_eq!(queue.counts().idle, 0, "the failures of all ten keys have expired in one operation");
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     queue.add(keys.key(4));
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped, as an executor could.
+/// A waker that uses the queue when it is called and when it is dropped. A waker of an executor may do that.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
@@ -252,7 +252,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// A panic of user code can leave a key to drop. The keys use the queue in their drop, which would deadlock under the lock.
+/// After a panic of user code, there may be a key that must be dropped. The keys use the queue in their drop, which would deadlock under
+/// the lock.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -401,7 +402,7 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The second panic occurs in the drop of the guard while the first unwinds. It must not abort the process.
+/// The second panic happens in the drop of the guard, while the first panic unwinds. It must not abort the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -464,7 +465,7 @@ impl Provider for BadProvider {
     }
 }
 
-/// A provider of which only the histograms panic.
+/// A provider whose histograms panic.
 #[derive(Debug)]
 struct BadHistograms(InMemoryProvider);
 
@@ -498,7 +499,7 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// Otherwise the key would be done, and no worker would process it.
+/// If the panic were propagated, the key would be done, and no worker would process it.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {
@@ -511,7 +512,7 @@ fn panicking_histogram_does_not_lose_the_dequeued_key() {
     }
 }
 
-/// A worker that dequeues its key wakes the next one, whose waker panics.
+/// A worker that dequeues its key wakes the next worker, whose waker panics.
 #[test]
 fn panicking_waker_does_not_lose_the_dequeued_key() {
     let queue = WorkQueue::<usize, _>::new(QueueConfig::new(ManualClock::new()));
@@ -528,7 +529,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// The key that is done is dropped after the next key was dequeued.
+/// The finished key is dropped after the next key was dequeued. Its drop panics.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

@@ -87,7 +87,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// Unlike controller-runtime and like client-go: foo gets its position when it is done, not when it was added.
+/// The queue behaves like client-go and unlike controller-runtime: foo gets its position when it is done, not when it
+/// was added.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -110,7 +111,8 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// Unlike controller-runtime: `len` counts only keys that can be dequeued, as in client-go. Dirty keys in flight are counted separately.
+/// This differs from controller-runtime. As in client-go, `len` counts only keys that can be dequeued. Dirty keys in flight are counted
+/// separately.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -119,7 +121,7 @@ fn c5_enqueues_an_item_that_is_held() {
     queue.add("foo");
     assert_eq!((queue.len(), queue.counts().dirty_in_flight), (0, 1));
     foo.done();
-    assert_eq!(take(&queue), Some(("foo", 0)), "the priority is that of the new add");
+    assert_eq!(take(&queue), Some(("foo", 0)), "the key has the priority of the new add");
     assert_eq!(metrics.counts(), (2, 0, vec![(0, 0), (1, 0)]));
 }
 
@@ -242,7 +244,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// One of 10 writers: 1000 adds of 50 keys with random priorities, half of them delayed.
+/// Adds 50 keys 1000 times with random priorities. Half of the adds have a delay. The test has 10 of these writers.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {
@@ -252,16 +254,17 @@ fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     }
 }
 
-/// Waits for the end of all delays, because delays do not end during a shutdown.
+/// Waits until all delays have ended, because delays do not end during a shutdown.
 fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // A key that was added while in flight is queued for the consumer that holds it, even if other consumers have ended.
+    // The consumer that holds a key gets the key again if it was added while in flight, even if other consumers have
+    // ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// The priorities. Adds and dequeues run under a lock of the test, so that their order is known.
+/// This test checks the priorities. Adds and dequeues run under a lock of the test, so that their order is known.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
@@ -311,18 +314,18 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// The state of a key in the test with races.
+/// What the test with races knows about a key.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
-    /// The highest priority that the key was ever added with.
+    /// The highest priority that the key was ever added with, in any add.
     highest: AtomicI32,
-    /// The number of adds that have begun, now and when the key was last dequeued.
+    /// The number of adds that have begun, and that number when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }
 
-/// The races: 10 writers and 100 consumers without further synchronization.
+/// This test has 10 writers and 100 consumers without further synchronization.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     ends(|| {
@@ -371,7 +374,7 @@ fn c16_high_priority_items_come_first_many_times() {
         let before = metrics.counts().1;
         for number in 0..1000 {
             for priority in [10, 5, 0, -5, -10] {
-                // No two delays end at the same time.
+                // Advance the clock so that no two delays end at the same time.
                 clock.advance(Duration::from_nanos(1));
                 queue.add_with((priority, number), AddOptions { after, priority, ..AddOptions::default() });
             }

@@ -26,7 +26,7 @@ fn q1(drain: bool) {
             .map(|_| {
                 scope.spawn(|| {
                     while let Some(item) = queue.blocking_get() {
-                        assert_ne!(*item, usize::MAX, "added after the shutdown");
+                        assert_ne!(*item, usize::MAX, "the key was added after the shutdown");
                         taken.fetch_add(1, Ordering::Relaxed);
                         thread::yield_now();
                     }
@@ -53,7 +53,7 @@ fn q1(drain: bool) {
     });
     assert_eq!(queue.len(), 0);
     let taken = taken.into_inner();
-    assert!((50..=2500).contains(&taken), "each key at least once, and no more than one run per add: {taken}");
+    assert!((50..=2500).contains(&taken), "each key was dequeued at least once and at most once per add: {taken}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn q2(drain: bool) {
                 }
             });
         }
-        // Each key is processed twice, because it is added again while in flight.
+        // Each key is processed twice, because the worker adds it again while it is in flight.
         while taken.load(Ordering::SeqCst) < 100 {
             thread::yield_now();
         }
@@ -186,7 +186,7 @@ fn q6_collapse_while_processing() {
     {
         let mut second = pin!(queue.get());
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(second.as_mut().poll(&mut cx).is_pending(), "in flight at the first worker");
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "the first worker still has the key");
         item.done();
         let Poll::Ready(Some(item)) = second.as_mut().poll(&mut cx) else { panic!("the key is queued") };
         assert_eq!(*item, "foo");
@@ -218,7 +218,7 @@ fn q8_no_queue_drainage_using_shut_down() {
     queue.add("foo");
     queue.add("bar");
     let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
-    // Returns although both keys are in flight.
+    // This call returns although both keys are in flight.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
 }
@@ -268,7 +268,7 @@ fn q11_garbage_collection() {
     drop(queue);
 }
 
-/// The same in a queue that is large enough to free records in batches.
+/// This queue is so large that it frees records in batches.
 #[test]
 fn q11_garbage_collection_in_a_large_queue() {
     let queue = queue();

@@ -1,4 +1,4 @@
-//! client-go's test of the rate-limiting queue, R1, and further cases.
+//! client-go's test of the rate-limiting queue, R1, and more cases.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // As in client-go, where a second call counts even if its delay ends later than the first.
+    // Count every call, as in client-go. There, a second call counts even if its delay ends later than the first delay.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
@@ -103,7 +103,7 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// As in client-go, where only the limiter has failures. The limiter may know a key that the queue does not know.
+/// In client-go, only the limiter stores failures. So the limiter may know a key that the queue does not know.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -126,7 +126,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// For each kind of first access after the expiry, without an earlier access to the queue.
+/// Each case is another first access after the expiry. There is no earlier access to the queue.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -241,7 +241,7 @@ fn every_kind_of_rejected_add_is_counted() {
     }
 }
 
-/// A limiter that counts no failures, like a token bucket.
+/// A limiter that does not count failures, like a token bucket.
 struct Bucket;
 
 impl<K> RateLimiter<K> for Bucket {
@@ -254,7 +254,7 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// Only a charge that counts a failure creates a record, and that record expires.
+/// A charge creates a record only if it counts a failure. That record expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -276,7 +276,7 @@ fn record_of_a_charge_after_shutdown_expires() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail, and each time a reminder with an earlier deadline than the retry is pending.
+/// Fifty reconciles fail. Each time, a reminder is pending whose deadline is earlier than the deadline of the retry.
 #[test]
 fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();
@@ -291,7 +291,7 @@ fn failure_counts_despite_an_earlier_reminder() {
     assert_eq!(queue.num_requeues(&"a"), 50);
 }
 
-/// The key runs again anyway, but the failure still counts.
+/// The key is dirty and runs again anyway, but the failure still counts.
 #[test]
 fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
@@ -312,11 +312,11 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
-    // From now on, the pending delay counts as a retry.
+    // From here on, the pending delay is a retry.
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder that is merged with a retry does not let an add end the backoff, in any order of calls and deadlines.
+/// A reminder is merged with a retry, in any order of calls and deadlines. An add must not end the backoff.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

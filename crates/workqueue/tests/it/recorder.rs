@@ -1,4 +1,4 @@
-//! A metrics provider that also records the lowest value that was read from a gauge.
+//! A metrics provider that also records the lowest value that each gauge had when it was read.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Removing keys from the queue.
+//! Tests of removing keys from the queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// For each order, including the first and the last key.
+/// Checks this for each order. The removed keys include the first and the last key.
 #[test]
 fn removed_key_is_not_dequeued() {
     for order in orders() {
@@ -80,7 +80,7 @@ fn remove_undoes_an_add_of_an_in_flight_key() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// The failure count stays, too.
+/// The failure count does not change either.
 #[test]
 fn remove_keeps_a_pending_delay() {
     let (queue, clock) = queue(Box::new(Fifo::default()));

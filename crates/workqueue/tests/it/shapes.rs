@@ -1,4 +1,4 @@
-//! controller-runtime's benchmarks of the priority queue, C28, as smaller tests without timing.
+//! Small tests without timing that replace controller-runtime's benchmarks of the priority queue, C28.
 
 use std::ops::Range;
 use std::thread;

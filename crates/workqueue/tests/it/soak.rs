@@ -1,4 +1,5 @@
-//! All operations at once, on real threads, for a bounded time: no key is lost or in flight twice, and the queue drains.
+//! Runs all operations at the same time on real threads, for a limited time. No key is lost or in flight twice, and the
+//! queue drains.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +13,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// For each key, the last requested and the last processed version. They are equal at the end.
+/// The last requested version and the last processed version of each key. They are equal at the end.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,
@@ -42,7 +43,7 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read this first: each later request is followed by another add.
+            // Read this first, because each later request is followed by another add.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -65,7 +66,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks whose gets are sometimes dropped while they wait.
+            // One thread runs tasks. Some of their gets are dropped while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {
@@ -74,7 +75,7 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // Poll once and drop the future. A wake-up of this waiter must go to another one.
+                                // Poll once and drop the future. A wake-up of this waiter must go to another waiter.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,

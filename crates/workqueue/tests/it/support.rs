@@ -1,4 +1,4 @@
-//! The naive model: sets and lists, without optimizations.
+//! A simple model of the queue, made of sets and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) struct Model {
 
     pub(crate) now: Duration,
     pub(crate) mode: Option<ShutdownMode>,
-    /// In order of arrival at the current priority.
+    /// The queued keys, in the order in which they got their current priority.
     pub(crate) queue: Vec<Key>,
     pub(crate) dirty: BTreeSet<Key>,
     pub(crate) running: BTreeSet<Key>,
@@ -33,7 +33,7 @@ pub(crate) struct Model {
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// Expected metrics: adds that were not merged, dequeued keys, and finished keys.
+    /// The expected metrics: adds that were not merged, dequeued keys, and finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// Called after each operation: the expiry of the failures of idle keys begins.
+    /// Must be called after each operation. The failures of keys that became idle begin to expire.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -121,7 +121,7 @@ impl Model {
         } else {
             self.priorities.insert(key, priority);
         }
-        // A retry stays a retry when a reminder joins it.
+        // If a reminder is merged into a retry, the delay stays a retry.
         let kind = match self.waiting.get(&key) {
             Some(Waiting { kind: DelayKind::Retry, .. }) => DelayKind::Retry,
             _ => kind,
@@ -136,7 +136,7 @@ impl Model {
         Added::Merged
     }
 
-    /// `is_held` means that the worker that holds the key reports the failure.
+    /// Adds a key after a failure. `is_held` means that the worker that processes the key reports the failure.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,
@@ -167,7 +167,7 @@ impl Model {
             return None;
         }
         let at = if self.by_priority {
-            // The first key with the highest priority.
+            // Take the first key with the highest priority.
             let best = self.queue.iter().map(|key| self.priorities[key]).max()?;
             self.queue.iter().position(|key| self.priorities[key] == best)?
         } else {
@@ -240,7 +240,7 @@ impl Model {
             return;
         }
         self.priorities.insert(key, priority);
-        // A raised key moves behind the keys that already have its new priority.
+        // A key whose priority was raised moves behind the keys that already have that priority.
         if self.by_priority
             && let Some(at) = self.queue.iter().position(|queued| *queued == key)
         {

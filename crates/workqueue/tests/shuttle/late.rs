@@ -1,4 +1,4 @@
-//! Adds and dones that find the lock contended. Callers cannot observe the delay.
+//! Tests of adds and dones that find the lock contended. Callers cannot observe the delay.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;
@@ -7,7 +7,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use crate::{Queue, block_on, explore, join, poll_and_drop, queue, spawn};
 
-/// One thread adds the keys 0 to 3, another one 10 to 13.
+/// Starts two threads. One adds the keys 0 to 3, and the other adds the keys 10 to 13.
 fn two_add_four_each(queue: &Queue) -> [JoinHandle<()>; 2] {
     [0, 10].map(|first| spawn(queue, move |queue| (first..first + 4).for_each(|key| queue.add(key))))
 }
@@ -43,7 +43,8 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// An add during the shutdown is either rejected or its key is processed, even if the add did not wait for the lock.
+/// An add during the shutdown is either rejected, or its key is processed. This holds even if the add did not wait for
+/// the lock.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -63,7 +64,7 @@ fn accepted_add_is_processed_during_shutdown() {
     });
 }
 
-/// The order of a thread's adds is the order of its keys, even if adds go to the inbox.
+/// A thread's keys are dequeued in the order of its adds, even if adds go to the inbox.
 #[test]
 fn keys_keep_the_order_of_their_producer_thread() {
     explore(|| {
@@ -78,7 +79,8 @@ fn keys_keep_the_order_of_their_producer_thread() {
     });
 }
 
-/// Two threads add, two work and one counts: every key that was added before the count is queued, in flight or finished.
+/// Two threads add keys, two threads work, and one thread counts. Every key that was added before the count must be
+/// queued, in flight or finished.
 #[test]
 fn access_sees_every_finished_operation() {
     explore(|| {
@@ -121,7 +123,7 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// As above, with a shutdown in between.
+/// The test is like the previous one, with a shutdown in between.
 #[test]
 fn shutdown_loses_no_late_operation() {
     explore(|| {
@@ -154,7 +156,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive while an add is in progress: two stay, and one leaves.
+/// Three waiters arrive while an add is in progress. Two of them stay, and one leaves.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

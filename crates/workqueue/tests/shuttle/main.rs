@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
-//! wake spuriously. So no thread spins next to waiting threads; it waits for a [`Count`]. Shuttle treats all atomic operations as
-//! sequentially consistent, and does not try all interleavings. For the inbox and the wake-ups, `loom.rs` covers both.
+//! wake spuriously. So a thread must not spin while others wait. It waits for a [`Count`] instead. Shuttle treats all atomic operations as
+//! sequentially consistent, and does not try all interleavings. `loom.rs` has neither limit, and tests the inbox and the wake-ups.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -105,7 +105,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls the future `polls` times, whether woken or not, and drops it.
+/// Polls the future `polls` times, even if it was not woken, and drops it.
 fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let waker = waker();
     let mut future: Pin<Box<F>> = Box::pin(future);

@@ -1,4 +1,4 @@
-//! Delays, retries, ageing and metrics.
+//! Tests of delays, retries, ageing and metrics.
 
 use std::future::Future;
 use std::sync::Arc as StdArc;
@@ -14,7 +14,7 @@ use shuttle::thread;
 
 use crate::{Count, Queue, SECOND, block_on, explore, join, poll_and_drop, queue, queue_with, spawn, waker};
 
-/// Both keys are dequeued, although only one of the waiters is the timekeeper.
+/// Both keys are dequeued, although only one of the two waiters is the timekeeper.
 #[test]
 fn delays_end_no_matter_which_waiter_leaves() {
     explore(|| {
@@ -63,8 +63,8 @@ fn earlier_delay_wakes_a_sleeping_waiter() {
     });
 }
 
-/// A reminder, a retry and a plain add, each of which fails at first: all keys are processed twice. The thread that sets a delay advances
-/// the clock.
+/// There is a reminder, a retry and a plain add. Each key fails at first, so all keys are processed twice. The thread that sets a delay
+/// advances the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
     explore(|| {
@@ -103,7 +103,7 @@ fn delays_and_retries_end_for_threads_and_tasks() {
     });
 }
 
-/// Counts calls of `forget`.
+/// A limiter that counts calls of `forget`.
 struct Forgetful(Count);
 
 impl RateLimiter<usize> for Forgetful {
@@ -144,7 +144,8 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One level is worth a second. A key that has waited longer is dequeued first, even if its add went through the inbox.
+/// One level equals a second of waiting. A key that has waited longer is dequeued first, even if its add went through
+/// the inbox.
 #[test]
 fn ageing_starts_at_the_add() {
     explore(|| {
@@ -190,7 +191,7 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     (found.count(), found.sum())
 }
 
-/// Two threads add, two work, one retries, and one reads the metrics meanwhile.
+/// Two threads add keys, two threads work, one thread retries, and one thread reads the metrics.
 #[test]
 fn metrics_are_consistent() {
     explore(|| {
@@ -233,7 +234,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// From the add to the dequeue, and from there to the done, even if both went through the inbox.
+/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This holds even if add and
+/// done went through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -274,7 +276,7 @@ fn throttle_serves_all_remaining_waiters() {
     });
 }
 
-/// A woken task that is never polled delays neither a key nor the end of a delay by more than a millisecond.
+/// A woken task that is never polled must not delay a key or the end of a delay by more than a millisecond.
 #[test]
 fn unpolled_task_does_not_delay_others() {
     explore(|| {

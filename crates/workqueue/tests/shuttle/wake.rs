@@ -1,4 +1,4 @@
-//! Every waiter for a key or for the end of a shutdown is woken.
+//! Tests that every waiter is woken. Waiters wait for a key or for the end of a shutdown.
 
 use pintle_workqueue::ShutdownMode;
 use shuttle::sync::Arc;
@@ -37,14 +37,14 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This get finished its key, so add a key for the other worker.
+            // This get finished its key, so add another key for the other worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
     });
 }
 
-/// All variants of `next`. All keys are processed, including one that is added while in flight.
+/// The workers use all variants of `next`. All keys are processed, including a key that is added while in flight.
 #[test]
 fn workers_using_next_finish_the_backlog() {
     explore(|| {
@@ -76,7 +76,7 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// Never polled, or polled and dropped: the key is done, and the wake-up is not lost.
+/// The future is never polled, or polled and dropped. In both cases its key is done, and no wake-up is lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
@@ -105,7 +105,7 @@ fn all_drainers_are_woken_and_all_getters_leave() {
         let workers = [(); 2].map(|()| {
             spawn(&queue, |queue| {
                 while let Some(item) = queue.blocking_get() {
-                    // A key that is added while in flight has to be processed, too.
+                    // A key that is added while in flight must be processed again.
                     if *item == 1 {
                         queue.add(1);
                     }

@@ -1,4 +1,4 @@
-//! How a queue skips deleted objects, and when it runs user code.
+//! Tests how a queue skips deleted objects, and when it runs user code.
 
 use std::future::Future;
 use std::pin::pin;
@@ -34,7 +34,7 @@ fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
     (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// Returns how often a poll was deferred before the queue was empty or had an event.
+/// Polls the queue until it returns an event or is empty. Returns how often a poll was deferred.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -75,7 +75,8 @@ fn wakers_run_without_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// Holds however long the listener waits and however many objects come and go.
+/// Tests that the set of changed keys does not grow, however long the subscriber waits and however many objects are
+/// added and deleted.
 #[test]
 fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());
@@ -113,7 +114,8 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // Including the delivered event, it skips at most this many.
+        // The call of `notify` skips one section of initial objects. Each skipped object also removes its waiting
+        // deletion.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         match waits {

@@ -1,4 +1,4 @@
-//! A source with several servers, some of which lag, with all kinds of responses. A tape of random numbers decides.
+//! A simulated source with several servers, some of which lag. A tape of random numbers decides the responses.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_req
 /// The names of pods.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Random decisions. When the tape ends, there are no more faults and changes.
+/// A sequence of random decisions. When it ends, there are no more faults and changes.
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// Picks one of `n` choices. At the end of the tape, the last one.
+    /// Picks one of `many` choices. At the end of the tape, picks the last one.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }
@@ -25,28 +25,28 @@ impl Tape {
     }
 }
 
-/// All changes, and the behaviour of the servers.
+/// The history of the source, and the state of its open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
-    /// The pod that each revision changed. Revisions start at 1.
+    /// The change of each revision, and the number of the changed pod. Revisions start at 1.
     log: Vec<(WatchEvent<()>, usize)>,
     compacted: usize,
     watch: Option<Stream>,
 }
 
 struct Stream {
-    /// The revisions before the log.
+    /// Events that are sent before those of the log, in reverse order.
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,
-    /// The maximum lag of the server.
+    /// By how many revisions the server of the watch lags.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
 
 impl Replicas {
     pub(crate) fn new(tape: Vec<u8>) -> Self {
-        // No server lags so far that it knows nothing.
+        // Start with a change of each pod, so that every server has a revision.
         let log = (0..NAMES.len()).map(|name| (WatchEvent::Added(()), name)).collect();
         Self { tape: Tape(tape.into_iter()), log, compacted: 0, watch: None }
     }
@@ -55,7 +55,7 @@ impl Replicas {
         self.log.len()
     }
 
-    /// The pods at that revision, each with its own version.
+    /// Returns the pods at this revision. The value of each pod is its version.
     pub(crate) fn state_at(&self, revision: usize) -> BTreeMap<String, usize> {
         let mut state = BTreeMap::new();
         for (at, (event, name)) in self.log[..revision].iter().enumerate() {
@@ -67,7 +67,7 @@ impl Replicas {
         state
     }
 
-    /// Changes something, uses a revision elsewhere, or forgets the past.
+    /// Changes a pod, uses a revision for another resource, or compacts the log.
     pub(crate) fn change(&mut self) {
         match self.tape.pick(4) {
             0 => self.write(),
@@ -87,7 +87,7 @@ impl Replicas {
         self.log.push((event, name));
     }
 
-    /// Lets time pass with the response.
+    /// Executes the command and lets time pass until the response.
     pub(crate) fn answer(&mut self, now: &mut Instant, command: &Command) -> Input<Pod> {
         match command {
             Command::List(options) => {
@@ -116,13 +116,13 @@ impl Replicas {
         }
     }
 
-    /// The revision of a server that lags as the tape decides.
+    /// Returns the revision of the server that answers. The tape decides how far it lags.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)
     }
 
-    /// Returns the revision of a requested state. The newest state includes the writes of all servers.
+    /// Returns the revision of the state for a request. The newest state includes the writes of all servers.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }
@@ -173,7 +173,7 @@ impl Replicas {
             }
             stream.first.reverse();
         } else if bound < self.compacted {
-            // Servers report this in different ways.
+            // Servers report an expired revision in two ways.
             if self.tape.pick(2) == 0 {
                 return Err(expired());
             }
@@ -183,7 +183,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// The next event. `None` if the watch is silent.
+    /// Returns the next event. `None` if the watch is silent.
     fn read(&mut self) -> Option<Option<Result<WatchEvent<Pod>, ApiError>>> {
         let fault = self.tape.pick(24);
         let visible = self.head() - self.watch.as_ref()?.lag.min(self.head());
@@ -198,7 +198,7 @@ impl Replicas {
             4 => return Some(Some(Ok(error_event(expired())))),
             5 => return Some(Some(Err(ApiError::decode("an object without a name")))),
             6 => return None,
-            // The same event again, at the same version.
+            // Send the last event again, at the same version.
             7 if stream.first.is_empty() && stream.last.is_some() => return Some(stream.last.clone().map(Ok)),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! A source that returns objects in other shapes at known versions, like a server whose definitions have changed.
+//! A source that returns known versions of objects in other shapes, like a server whose definitions have changed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,24 +12,24 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// The pods of a collection in their current shapes. Each shape has another node.
+/// The pods of a collection in their current shapes. The shapes of a pod differ in `node`.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
 }
 
-/// The alternative shapes of each version of a pod. Clones are handles.
+/// The shapes of each version of a pod. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// The keys are the name and the version. The last one is current.
+    /// The shapes by name and version. The last shape of each is current.
     shapes: BTreeMap<(String, String), Vec<String>>,
-    /// The shape that a watch sent last. 0 is the original.
+    /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// The number of events that are repeated in another shape.
+    /// How many of the next events are repeated in another shape.
     echoes: usize,
 }
 
@@ -41,17 +41,17 @@ impl Reshaping {
 }
 
 impl Shapes {
-    /// Changes the shape of the pod at that version, without an event.
+    /// Adds a shape to the version of the pod, without a watch event.
     pub(crate) fn reshape(&self, pod: &Pod) {
         self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
     }
 
-    /// The next change is followed by another one at the same version.
+    /// Makes the watch send the next change twice: after the change, another shape at the same version.
     pub(crate) fn echo(&self) {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether the pod has a shape that it had at its version since a watch sent it last.
+    /// Whether `pod` in its version has had the shape of `seen` since a watch last sent it.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
@@ -80,7 +80,7 @@ impl Inner {
         }
     }
 
-    /// Records that a watch sends it as a change.
+    /// Records which shape a watch sends.
     fn record(&mut self, object: &RawObject) {
         let Some((json, name, version)) = parts(object) else { return };
         let version = (name, version);
@@ -98,7 +98,7 @@ impl Inner {
     }
 }
 
-/// The JSON of a pod, its name and its version.
+/// Returns the JSON of a pod, its name and its version.
 fn parts(object: &RawObject) -> Option<(Value, String, String)> {
     let RawObject::Json(bytes) = object else { return None };
     let json: Value = serde_json::from_slice(bytes).ok()?;
@@ -108,15 +108,16 @@ fn parts(object: &RawObject) -> Option<(Value, String, String)> {
     Some((json, name, version))
 }
 
-/// A stream of the source.
+/// A page or a watch of the source.
 pub(crate) struct Reshaped<S, I> {
     stream: S,
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
-    /// Events that still have to be sent.
+    /// Records the shape of an item that is about to be returned.
     record: fn(&mut Inner, &I, &mut bool),
-    /// The items are changes and not part of a list.
+    /// Whether the items are watch events and not objects of a list.
     is_change: bool,
+    /// The repeated event, which is returned next.
     echo: Option<I>,
 }
 

@@ -1,4 +1,4 @@
-//! A reflector whose requests are answered by hand.
+//! A reflector whose commands the test answers.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(crate) struct Rig {
     pub(crate) errors: Vec<String>,
 }
 
-/// Without jitter, so that delays are predictable.
+/// Returns a configuration without jitter, so that delays are predictable.
 pub(crate) fn config() -> ReflectorConfig {
     ReflectorConfig { backoff: BackoffConfig { jitter: 0.0, ..BackoffConfig::default() }, ..ReflectorConfig::default() }
 }
@@ -40,7 +40,7 @@ impl Rig {
         Self { reflector, now: Instant::now(), command, outputs: Vec::new(), errors: Vec::new() }
     }
 
-    /// A rig that has listed at that revision and has an open watch.
+    /// Returns a rig that has listed at this revision and has an open watch.
     pub(crate) fn watching(revision: u64) -> Self {
         let mut rig = Self::new();
         rig.list(&["a"], revision);
@@ -49,7 +49,7 @@ impl Rig {
         rig
     }
 
-    /// The last command: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
+    /// Returns the last command as text: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
     pub(crate) fn command_text(&self) -> String {
         match &self.command {
             Command::List(options) => Call::List { options: options.clone() }.to_string(),
@@ -122,21 +122,21 @@ impl Rig {
         self.answer(Input::Received(None))
     }
 
-    /// The deadline of the read.
+    /// Returns the deadline of the read.
     pub(crate) fn until(&self) -> Instant {
-        let Command::Read { until } = self.command else { panic!("it does not read but {:?}", self.command) };
+        let Command::Read { until } = self.command else { panic!("expected a read, got {:?}", self.command) };
         until
     }
 
-    /// Lets time pass until the deadline of the read.
+    /// Answers the read with a timeout at its deadline.
     pub(crate) fn time_out(&mut self) -> String {
         self.now = self.until();
         self.answer(Input::TimedOut)
     }
 
-    /// Lets the delay pass.
+    /// Lets the delay of the last command pass.
     pub(crate) fn wake(&mut self) -> String {
-        let Command::Sleep(delay) = self.command else { panic!("there is no delay but {:?}", self.command) };
+        let Command::Sleep(delay) = self.command else { panic!("expected a delay, got {:?}", self.command) };
         self.pass(delay);
         self.answer(Input::Woke)
     }

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A source of pods in the namespace `ns`, or of another resource, whose next item is always ready.
+/// A source with scripted responses. Each item is ready at once. It returns pods in the namespace `ns`, or objects of
+/// another resource.
 pub(crate) struct Scripted<T = Pod> {
     resource: ApiResource,
     namespace: Option<&'static str>,
@@ -25,7 +26,7 @@ type Answer<O, I> = Box<dyn Fn(&O) -> Result<Items<I>, ApiError> + Send + Sync>;
 pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
 
 impl Scripted {
-    /// Answers each list and each watch. A watch is silent after its last event.
+    /// Creates a source of pods. `list` answers each list. Each watch sends its events and is then silent.
     pub(crate) fn new(
         list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
         watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
@@ -35,7 +36,7 @@ impl Scripted {
 }
 
 impl<T> Scripted<T> {
-    /// The same for any resource, with watches that depend on their options.
+    /// Creates a source of any resource. Its watches depend on their options.
     pub(crate) fn of(
         resource: ApiResource,
         namespace: Option<&'static str>,
@@ -46,7 +47,7 @@ impl<T> Scripted<T> {
     }
 }
 
-/// The items, and then the end, or silence.
+/// A stream of the items, followed by the end or by silence.
 pub(crate) struct Script<I> {
     items: Items<I>,
     ends: bool,
@@ -85,7 +86,7 @@ impl<T: 'static> ListWatch for Scripted<T> {
     }
 }
 
-/// The parts of a list at that revision.
+/// Returns the items of a list at this revision.
 pub(crate) fn list(items: &[Value], resource_version: &str) -> Items<ListPart> {
     let metadata = ListMeta { resource_version: resource_version.into(), ..ListMeta::default() };
     let items: Vec<ListPart> = items.iter().map(|item| ListPart::Item(raw(item))).collect();

@@ -1,14 +1,14 @@
-//! Which version of the lock a write replaces, and which versions belong to a term.
+//! Tests which version of the lock a write replaces, and which versions belong to a term.
 
 use super::*;
 
-/// Returns the given record in another version of the lock.
+/// Returns the state with this record in another version of the lock.
 fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockState {
     let version = Version { uid: uid.into(), resource_version: number.to_string() };
     LockState::new(version, record.clone())
 }
 
-/// Another program may delete the lock and restore it with the same record, which then belongs to no term.
+/// Another program may delete the lock and restore it with the same record. That lock belongs to no term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -16,7 +16,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // The work has ended in time.
+    // In the first case, the work ends before the deadline.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -25,7 +25,7 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // The term was lost before the stop.
+    // In the second case, the term is lost before the stop.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));
@@ -37,7 +37,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// The create is stored only after another holder's lock existed and was deleted. That holder may not know of the deletion.
+/// The create request is stored late, after another holder's lock existed and was deleted. That holder may not know that its lock was
+/// deleted.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {
@@ -61,7 +62,7 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Another program writes a label between the read and our write, and the watch reports that first.
+/// Another program writes a label between the read and the write of the machine. The watch reports that label first.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {
     let mut candidate = watching();

@@ -1,4 +1,4 @@
-//! An API that delivers no responses while its machine is suspended.
+//! An API that delivers no responses while its client's machine is suspended.
 
 use std::sync::Arc;
 

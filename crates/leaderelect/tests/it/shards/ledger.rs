@@ -1,4 +1,4 @@
-//! A ledger of the workers of each shard, with the invariants to check at every step.
+//! A ledger of the workers of each shard. It checks the invariants at every step.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::world::clock::NodeClock;
 
-/// Checks that the leadership is valid at each step of the work, and that no other worker of the shard works or may work when work begins.
-/// Work on a suspended machine is dropped when the machine resumes, before its next step.
+/// Checks two rules. The leadership is valid at each step of the work. When work on a shard begins, no other worker of that shard works or
+/// may still work. Work on a suspended machine is dropped when the machine resumes, before its next step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
@@ -18,7 +18,7 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// Since when a shard without a worker has been free.
+    /// When each shard without a worker became free.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -39,7 +39,8 @@ impl Worker {
     }
 }
 
-/// Returns whether the shards have common objects, even if their counts differ.
+/// Returns whether the two shards have objects in common. They may belong to divisions with different numbers of
+/// shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)

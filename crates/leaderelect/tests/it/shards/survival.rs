@@ -1,4 +1,4 @@
-//! Replicas under all kinds of faults.
+//! Tests of replicas under all kinds of faults.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::contender::pass;
 use crate::world::clock::{Halt, NodeClock};
 use crate::world::weather::many;
 
-/// Two minutes of faults, then calm. See [`Ledger`] for the invariants.
+/// Runs replicas for two minutes with faults, and then without faults. [`Ledger`] checks the invariants.
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -46,7 +46,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             1 | 2 => {
                 for replica in &replicas {
-                    // End the partition but keep the other faults.
+                    // End the partition. The other faults continue.
                     replica.client.faults().heal();
                     make_unlucky(&replica.client, watched, rng.u64(..));
                 }
@@ -57,7 +57,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             6 => replicas[index].again.notify_one(),
             _ => {
-                // The successor starts while this replica drains.
+                // Another process starts while this replica ends its work.
                 replicas[index].stop.cancel();
                 replicas[index] = start(&mut rng);
             }
@@ -65,8 +65,8 @@ async fn survive(seed: u64, numbers: &[u32]) {
         ledger.check(seed);
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
-    // The longest suspend; then the time until a replica without a watch, on the slowest clock, tries again, because it yields nothing
-    // before; then a lease duration there; and the deferral of the next replica.
+    // Wait for the longest suspend. Then wait until a replica without a watch on the slowest clock tries again, because it yields nothing
+    // before. Then wait for a lease duration on that clock, and until the next replica in the order may take the shard.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);
@@ -77,7 +77,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "shards still move (seed {seed})");
 }
 
-/// Lets some of the client's requests fail, and possibly forbids watches.
+/// Makes some requests of the client fail, and forbids watches if `watched` is false.
 fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
     let faults = Mutex::new(fastrand::Rng::with_seed(seed));
     client.faults().when(move |request| {
@@ -97,7 +97,7 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 
 #[test]
 fn each_shard_has_one_worker_and_recovers_after_faults() {
-    // Each world takes as long as a hundred worlds with one lock.
+    // One world with shards takes as long as a hundred worlds with a single lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {

@@ -1,4 +1,4 @@
-//! The clocks of a machine, and its halts.
+//! The clocks of a simulated machine, and how they stop.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// The time of day at the start of each world, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
-/// The kind of a halt.
+/// How a process is halted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Halt {
     /// All clocks run.
@@ -48,7 +48,8 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time of [`Clocks::now`], but faster.
+    /// Returns the monotonic time, like [`Clocks::now`]. It takes less time, because it does not compute the other
+    /// clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
@@ -57,11 +58,11 @@ impl NodeClock {
 
     /// Converts to whole microseconds, as a lease stores them.
     fn on_clock(&self, lived: Duration) -> Duration {
-        // 128-bit arithmetic would take ten times as long.
+        // Use floating-point numbers, because 128-bit arithmetic would take ten times as long.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// Halts the process until then. Returns false if it is already halted.
+    /// Halts the process until the given time. Returns `false` if it is already halted.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -91,7 +92,7 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock and the process is not halted.
+    /// Waits until `span` has passed on this clock, and the process is not halted.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -99,7 +100,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns how far the clocks are behind at `now`.
+    /// Returns how far the boot clock and the monotonic clock are behind at `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -120,14 +121,14 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // The time of day is not synchronized, so it has the same rate error.
+        // The time of day is not synchronized, so it has the same rate as the other clocks.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers can fire late but never early. They do not notice changes of the time of day.
+            // Timers may fire late, but never early. They do not notice changes of the time of day.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

@@ -1,4 +1,4 @@
-//! The control plane of a coordinated election, modelled after kube-apiserver.
+//! The control plane of a coordinated election. It is modelled after kube-apiserver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{State, World};
 const GIVEN: i32 = 5;
 
 impl World {
-    /// Chooses about once a second, until the end of the world.
+    /// Chooses a holder about once a second, until the end of the world.
     pub(super) async fn choose(self: Arc<Self>) {
         loop {
             let pause = self.lock().rng.u64(500..1_500);
@@ -30,9 +30,10 @@ impl World {
 impl State {
     /// Assigns the lock to the chosen candidate if it has no valid holder. Otherwise sets the preferred holder.
     fn choose(&mut self, time: Timestamp) {
-        // Sometimes a candidate with another version arrives, or a candidate that has just answered is is_gone.
+        // Sometimes a candidate with another version appears, or a candidate that has just answered disappears.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // kube-apiserver ignores an expired lease whose holder it would choose but has asked to leave (kubernetes 138066).
+        // If a lease has expired and its holder was asked to leave, kube-apiserver ignores the lease when it would choose the same holder
+        // (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
@@ -56,7 +57,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // Even if the lease has expired.
+            // Leave the lease as it is, even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,
@@ -71,7 +72,7 @@ fn answers(node: &Node) -> bool {
     node.cut_off_until <= Instant::now() && !node.clock.is_halted() && !node.has_ended()
 }
 
-/// Returns whether the record has expired, according to its times.
+/// Returns whether the record has expired according to the times in it.
 fn has_expired(record: &LeaderElectionRecord, time: Timestamp) -> bool {
     let lasts = record.lease_duration(Duration::ZERO);
     record.renew_time.is_none_or(|renewed| renewed.0 + lasts < time)

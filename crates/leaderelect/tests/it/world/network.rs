@@ -1,4 +1,4 @@
-//! The network between electors and the lock, and the lock itself.
+//! The simulated network between electors and the lock, and the lock itself.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// The connection of one process to the lock, or to a half of it.
+/// The connection of a process to the lock, or to one half of it.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -78,12 +78,12 @@ impl Line {
     }
 }
 
-/// The sender of a write, and the time of sending on the world's clock and on its own.
+/// The sender of a write. Also the time of sending, on the clock of the world and on the clock of the sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
-    /// The half of the lock that the write is for.
+    /// The half of the lock that the write changes.
     pub(crate) half: usize,
     pub(crate) sent: Instant,
     pub(crate) sent_locally: Duration,
@@ -140,11 +140,11 @@ impl World {
 }
 
 fn refusal(code: u16, reason: Reason) -> ApiError {
-    Status::failure(code, reason, "refused by the world").into()
+    Status::failure(code, reason, "rejected by the simulated server").into()
 }
 
 impl State {
-    /// Applies a write. The sender may be a former incarnation, or the write may have timed out long ago.
+    /// Applies a write. The sender may be a process that was restarted since, or the write may have timed out long ago.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);
@@ -166,7 +166,7 @@ impl State {
         state
     }
 
-    /// Sends an event to all watchers of that half.
+    /// Sends an event to all watchers of this half.
     pub(crate) fn tell_watchers(&mut self, half: usize, now: Option<&Stored>, before: &Stored) {
         let event = || match now {
             Some(stored) => changed(stored),

@@ -1,4 +1,4 @@
-//! A process with an elector and its work, or with client-go's elector.
+//! A simulated process with an elector and its work. It runs the elector of this crate or client-go's elector.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) renew_deadline: Duration,
     pub(crate) cut_off_until: Instant,
-    /// Additional delay of its responses.
+    /// The additional delay of responses to this node.
     pub(crate) answers_late: Duration,
     pub(crate) watch_lag: Duration,
     pub(crate) watchers: Vec<Watcher>,
@@ -39,22 +39,22 @@ pub(crate) struct Node {
     pub(crate) stored: Vec<Write>,
     /// The guard of the last term.
     pub(crate) guard: Option<Leadership>,
-    /// Until when client-go's elector believes that it leads.
+    /// The time until which client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// The latest ends of its running effects, on this node's clock.
+    /// When its running effects end at the latest, on the clock of this node.
     pub(crate) effects: Vec<Duration>,
-    /// The ends of effects that slept during a suspend. Their timeouts run on a clock that stopped, so they can outlive the term, and only
-    /// a token would stop them. They are counted but break no rule.
+    /// The ends of effects that slept during a suspend. Their timeouts use a clock that stopped, so the effects may last longer than the
+    /// term. Only a token would stop them. They are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// When it last learned of a foreign holder.
+    /// When this node last learned of another holder.
     pub(crate) usurped: Option<Instant>,
-    /// The uid of the lock that it has last seen.
+    /// The uid of the lock that this node has last seen.
     pub(crate) knows: Option<u64>,
-    /// The versions that it has seen, with the time of the first sight on its clock.
+    /// The versions that this node has seen. The value is the time when it first saw the version, on its own clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// When its last term ended, on its clock.
+    /// When its last term ended, on the clock of this node.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -62,13 +62,14 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
-    /// When it was sent, on the node's clock.
+    /// When the write was sent, on the clock of the node.
     pub(crate) sent: Duration,
     pub(crate) record: LeaderElectionRecord,
 }
 
 impl Node {
-    /// Returns whether a write that was sent then was stored, in both halves if the node uses both.
+    /// Returns whether the write that was sent at this time was stored. If the node uses both halves, both must have
+    /// stored it.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -87,8 +88,8 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns whether a write that is sent then is before the expiry of the version that it has seen, or after another lease duration. It
-    /// does not notice versions during a term and a release.
+    /// Returns whether a write that is sent at this time is in time. It is if the version that the node has seen has not expired, or if
+    /// another lease duration has passed since its expiry. The node does not notice versions during a term and a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -99,7 +100,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing, but acts on its belief as soon as it resumes.
+        // A halted process does nothing, but it acts on its belief when it resumes.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
@@ -112,7 +113,7 @@ impl Node {
         }
     }
 
-    /// Cuts the node off for `span`: no message from or to it arrives.
+    /// Cuts the node off for `span`. No message from it or to it arrives.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -130,12 +131,12 @@ pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRec
 }
 
 impl World {
-    /// Starts a process. The previous process on the same machine is killed at an await point.
+    /// Starts a process. The previous process on the same machine is killed while it awaits.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // The offset is corrected afterwards.
+            // The offset of the clock is corrected from now on.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
@@ -203,7 +204,7 @@ impl World {
     }
 }
 
-/// A process's connection to the world.
+/// The connection of a process to the world.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,
@@ -212,7 +213,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the state, unless another process has replaced this one.
+    /// Updates the state of the node, unless another process has replaced this one.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
@@ -232,7 +233,7 @@ impl Process {
         elector.run(&stop, callbacks).await;
     }
 
-    /// The work: steps, and sometimes an effect that runs by itself.
+    /// The work of a term. It makes steps, and sometimes starts an effect that runs independently.
     async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
         self.update(|state, node| state.started(node, &leadership));
         let _rest = Rest(&self);
@@ -244,7 +245,7 @@ impl Process {
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                // Limited to the remaining time of the permit, as a client's timeout would be.
+                // The effect takes at most the remaining time of the permit, like a client with a timeout.
                 let span = Duration::from_millis(drain).min(permit.remaining());
                 let end = clock.monotonic() + span;
                 self.update(|state, node| state.nodes[node].effects.push(end));
@@ -329,7 +330,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     }
 }
 
-/// Records the end of the work, whether it finished or was dropped.
+/// Records the end of the work when it is dropped, whether the work has finished or not.
 struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {

@@ -1,4 +1,4 @@
-//! The invariants of each world, named as in ROWS.md.
+//! The invariants of each world. ROWS.md lists them by name.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ impl State {
         }
     }
 
-    /// S1, S2, S3 and S17: at most one node leads, and only by a stored write, in both halves if there are two.
+    /// S1, S2, S3 and S17: at most one node leads, and only because of a stored write. If the lock has two halves, both
+    /// must have stored the write.
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -34,11 +35,11 @@ impl State {
         });
         let baseless = baseless.map(|node| node.identity.clone());
         self.rule(baseless.is_none(), || {
-            format!("S2, S17: the deadline of {baseless:?} does not count from the sending of a stored write")
+            format!("S2, S17: the deadline of {baseless:?} does not start when a stored write was sent")
         });
     }
 
-    /// Counts effects that slept and resumed while another node leads, once each.
+    /// Counts effects that slept and resume while another node leads. Each effect is counted once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -50,14 +51,14 @@ impl State {
         }
     }
 
-    /// A process that panicked has broken one of its own invariants.
+    /// Reports processes that panicked, because one of their own invariants is broken.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
-        self.rule(fallen.is_none(), || format!("the process of {fallen:?} ended by itself"));
+        self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
     }
 
-    /// S4, S14 and S18: checks a request that is sent.
+    /// S4, S14 and S18: checks a request when it is sent.
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -72,7 +73,7 @@ impl State {
         self.rule(!(creates && self.coordinated), || format!("S18: {identity} creates the lock"));
         if let Request::Update(_, record) = request {
             let releases = record.holder_identity.is_empty();
-            self.rule(!(releases && works), || format!("S4: {identity} releases while its work may go on"));
+            self.rule(!(releases && works), || format!("S4: {identity} releases the lock while its work may continue"));
         }
     }
 
@@ -82,13 +83,13 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // A single half is inconclusive before the other half was read, too.
+        // The state of one half says nothing until the other half was read as well.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // S13: a record with its own name that belongs to no term of its own is foreign, too.
+            // S13: a record with the node's name that belongs to none of its terms counts as another holder's.
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -106,10 +107,10 @@ impl State {
         }
     }
 
-    /// S8 and S11: a term begins.
+    /// S8 and S11: checks the beginning of a term.
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // For a lock of two halves, the version of the secondary half counts.
+        // If the lock has two halves, the version of the secondary half is the token.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -124,7 +125,7 @@ impl State {
         self.rule(token == Some((began.uid.clone(), number(&began))), || format!("S8: {identity} has token {token:?}"));
         if let Some(last) = self.last_term.take() {
             let ordered = last.uid != began.uid || number(&began) > number(&last) || self.tampering;
-            self.rule(ordered, || format!("S8: a term of {began:?} after one of {last:?}"));
+            self.rule(ordered, || format!("S8: a term with {began:?} began after a term with {last:?}"));
         }
         self.last_term = Some(began);
         self.terms += 1;
@@ -132,7 +133,7 @@ impl State {
         (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
     }
 
-    /// S3 and S7: a step of the work.
+    /// S3 and S7: checks a step of the work.
     pub(crate) fn at_work(&mut self, node: usize) {
         let node = &self.nodes[node];
         let identity = node.identity.clone();
@@ -142,7 +143,7 @@ impl State {
         self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
     }
 
-    /// S11: a term has ended.
+    /// S11: checks the end of a term.
     pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
@@ -151,7 +152,7 @@ impl State {
         self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// S11: a new leader is reported.
+    /// S11: checks the report of a new leader.
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
@@ -171,9 +172,10 @@ impl State {
         let of_both = node.holds == Holds::Both;
         if new.holder_identity.is_empty() {
             self.rule(was.holder_identity == identity, || format!("S4: {identity} releases the lock of {was:?}"));
-            return self.rule(of_both || counted == 0, || format!("S9: a release of {identity} counts"));
+            return self
+                .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // S13: a record with its own name that it has not written is foreign.
+        // S13: a record with the node's name that the node has not written counts as another holder's.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -181,20 +183,24 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // S6 and S15: regardless of clock changes, a successor has seen the record unchanged for the stated duration.
+            // S6 and S15: the new leader has seen the record unchanged for the duration in it, even if clocks were set.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
-            self.rule(enough, || format!("S6: {identity} takes over after {seen:?} of {needed:?}"));
+            self.rule(enough, || format!("S6: {identity} takes over after {seen:?}, but must wait {needed:?}"));
         }
         if was.holder_identity == new.holder_identity {
-            self.rule(of_both || counted == 0, || format!("S9: {identity} counts without a change"));
+            self.rule(of_both || counted == 0, || {
+                format!("S9: {identity} changes the transitions without a change of the holder")
+            });
             let Some(term) = term else { return };
             self.rule(new.renew_time >= was.renew_time, || format!("S10: the renew time of {identity} goes back"));
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half has its own count, and a write sets both from the count of the primary.
-        self.rule(of_both || counted == 1, || format!("S9: a change to {identity} counts {counted}"));
+        // Each half has its own number of transitions. A write sets both numbers from the number of the primary half.
+        self.rule(of_both || counted == 1, || {
+            format!("S9: a change to {identity} changes the transitions by {counted}")
+        });
     }
 }

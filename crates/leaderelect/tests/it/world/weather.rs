@@ -1,4 +1,4 @@
-//! The usual faults, and running many worlds in parallel.
+//! The usual combinations of faults, and a function that runs many worlds in parallel.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// `(1 + 0.19) / (1 - 0.19)` is just below 15 s / 10 s, the limit for the default durations.
+/// The usual faults. The clock rates differ by `(1 + 0.19) / (1 - 0.19)`, which is just below the limit of 15 s / 10 s for
+/// the default durations.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -56,29 +57,32 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// Suspended machines and paused virtual machines. The time of day stays correct.
+/// Suspended machines and paused virtual machines. The time of day is never set.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// The control plane chooses the leader. It uses the times of renewals, so these are correct to a second or two.
+/// The control plane chooses the leader. It uses the times of renewals, so the clocks are correct to a second or two.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// The limits of client-go's elector: its work ends up to `retry_period + renew_deadline` after a response.
+/// The limits under which client-go's elector is safe. Its work ends up to `retry_period + renew_deadline` after a
+/// response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Two minutes of faults, then calm for long enough that the last lease expires on the slowest clock.
+/// Runs a world for two minutes with faults, and then without faults until the last lease has expired even on the
+/// slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;
         world.calm_down();
         world.run(75).await;
-        assert_eq!(world.leaders(), 1, "L1: not exactly one leader after the calm (seed {seed})");
+        assert_eq!(world.leaders(), 1, "L1: the number of leaders after the faults is not one (seed {seed})");
         world.tally()
     })
 }
 
-/// Runs many worlds on all processors. Returns their results and the first seed, which is random or `PINTLE_SEED`.
+/// Runs many worlds on all processors. Returns their results and the first seed. The seed is random, or `PINTLE_SEED`
+/// sets it.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
     let next = AtomicU64::new(0);
