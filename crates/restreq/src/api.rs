@@ -3,7 +3,12 @@
 mod apply;
 mod conflict;
 mod delete;
+#[cfg(feature = "ws")]
+mod exec;
+mod logs;
 mod options;
+#[cfg(feature = "ws")]
+mod port_forward;
 mod representation;
 mod retry_watch;
 mod streams;
@@ -25,7 +30,12 @@ use serde::de::DeserializeOwned;
 
 pub use self::conflict::{OperationResult, retry_on_conflict};
 pub use self::delete::Deletion;
+#[cfg(feature = "ws")]
+pub use self::exec::ExecOptions;
+pub use self::logs::{LogLines, LogOptions, LogSource};
 use self::options::{with_list_options, with_watch_options, with_write_options};
+#[cfg(feature = "ws")]
+pub use self::port_forward::PortForward;
 use self::representation::Representation;
 pub use self::representation::{Table, TableColumn, TableRow};
 pub use self::retry_watch::RetryWatch;
@@ -204,6 +214,21 @@ impl<T> Api<T> {
             }
             Err(fault) => request.keep(fault),
         }
+    }
+
+    /// As [`on_object`](Self::on_object), but only for one resource of the core group.
+    fn on_object_of(
+        &self,
+        plural: &str,
+        request: Request,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+    ) -> Request {
+        let resource = &*self.resource;
+        let request = match resource.group_version.group.is_empty() && resource.plural == plural {
+            true => request,
+            false => request.keep(InvalidRequest::Mismatch(format!("only {plural} support this, {resource} do not"))),
+        };
+        self.on_object(request, key)
     }
 
     /// Returns the namespace to use for an object whose metadata says `given`.

@@ -50,6 +50,8 @@ mod auth;
 mod backoff;
 mod base;
 mod body_log;
+#[cfg(feature = "ws")]
+mod channels;
 mod client;
 #[cfg(feature = "gzip")]
 mod compression;
@@ -68,6 +70,8 @@ mod mapper;
 mod metrics;
 mod oversized;
 mod pages;
+#[cfg(feature = "ws")]
+mod process;
 mod request;
 mod response;
 mod retry;
@@ -78,11 +82,15 @@ mod throttle;
 mod transport;
 mod warning;
 mod watch;
+#[cfg(feature = "ws")]
+mod websocket;
 
 pub use api::{
-    Api, Deletion, EventStream, OperationResult, PageStream, RawEventStream, RetryWatch, Subresource, Table,
-    TableColumn, TableRow, retry_on_conflict,
+    Api, Deletion, EventStream, LogLines, LogOptions, LogSource, OperationResult, PageStream, RawEventStream,
+    RetryWatch, Subresource, Table, TableColumn, TableRow, retry_on_conflict,
 };
+#[cfg(feature = "ws")]
+pub use api::{ExecOptions, PortForward};
 pub use client::{RestClient, RestClientConfig, Timeouts};
 pub use error::{AuthError, ConfigError, Error, Flow, InvalidRequest, Phase, Throttling};
 pub use http2::Http2Config;
@@ -92,6 +100,8 @@ pub use list::ListStream;
 pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
 pub use mapper::{DiscoveredResource, MappingError, RestMapper};
 pub use pages::Pages;
+#[cfg(feature = "ws")]
+pub use process::{AttachedProcess, CommandOutput, ExecError, ProcessInput, ProcessOutput, Terminal, TerminalSize};
 pub use request::Request;
 pub use response::Response;
 pub use stream::ByteStream;

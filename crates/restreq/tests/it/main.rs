@@ -16,11 +16,16 @@ mod handles;
 #[cfg(feature = "tower")]
 mod layer;
 mod list;
+mod logs;
 mod mapper;
 mod metrics;
 #[cfg(feature = "oidc")]
 mod oidc;
 mod pool;
+#[cfg(feature = "ws")]
+mod port_forward;
+#[cfg(feature = "ws")]
+mod process;
 mod proxy;
 mod real;
 #[cfg(unix)]
@@ -33,3 +38,5 @@ mod upload;
 mod wait;
 mod wakes;
 mod watch;
+#[cfg(feature = "ws")]
+mod websocket_server;
