@@ -28,6 +28,8 @@ mod port_forward;
 mod process;
 mod proxy;
 mod real;
+#[cfg(feature = "ws")]
+mod real_streams;
 #[cfg(unix)]
 mod secrets;
 mod send;
