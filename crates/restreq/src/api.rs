@@ -3,6 +3,7 @@
 mod apply;
 mod conflict;
 mod delete;
+mod evict;
 #[cfg(feature = "ws")]
 mod exec;
 mod logs;
@@ -13,7 +14,10 @@ mod representation;
 mod retry_watch;
 mod streams;
 mod subresource;
+mod token;
 mod wait;
+mod watcher;
+mod workloads;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,6 +34,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::conflict::{OperationResult, retry_on_conflict};
 pub use self::delete::Deletion;
+pub use self::evict::EvictionOutcome;
 #[cfg(feature = "ws")]
 pub use self::exec::ExecOptions;
 pub use self::logs::{LogLines, LogOptions, LogSource};
@@ -41,6 +46,9 @@ pub use self::representation::{Table, TableColumn, TableRow};
 pub use self::retry_watch::RetryWatch;
 pub use self::streams::{EventStream, PageStream, RawEventStream};
 pub use self::subresource::Subresource;
+pub use self::token::{BoundObjectReference, ServiceAccountToken, TokenRequest};
+pub use self::watcher::{WatchedObjects, Watcher, WatcherEvent};
+pub use self::workloads::{Scale, ScaleSpec, ScaleStatus};
 use crate::error::InvalidRequest;
 use crate::{Error, Request, RestClient, list};
 
@@ -216,19 +224,29 @@ impl<T> Api<T> {
         }
     }
 
-    /// As [`on_object`](Self::on_object), but only for one resource of the core group.
+    /// As [`on_object`](Self::on_object), but only for some resources.
     fn on_object_of(
         &self,
-        plural: &str,
+        group: &str,
+        plurals: &[&str],
         request: Request,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
     ) -> Request {
+        match self.expect_resource(group, plurals) {
+            Ok(()) => self.on_object(request, key),
+            Err(fault) => request.keep(fault),
+        }
+    }
+
+    /// Returns an error if the resource is none of these.
+    fn expect_resource(&self, group: &str, plurals: &[&str]) -> Result<(), InvalidRequest> {
         let resource = &*self.resource;
-        let request = match resource.group_version.group.is_empty() && resource.plural == plural {
-            true => request,
-            false => request.keep(InvalidRequest::Mismatch(format!("only {plural} support this, {resource} do not"))),
-        };
-        self.on_object(request, key)
+        match resource.group_version.group == group && plurals.contains(&&*resource.plural) {
+            true => Ok(()),
+            false => {
+                Err(InvalidRequest::Mismatch(format!("only {} support this, {resource} do not", plurals.join(", "))))
+            }
+        }
     }
 
     /// Returns the namespace to use for an object whose metadata says `given`.

@@ -265,11 +265,11 @@ impl Request {
     }
 
     async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
-        if !self.throttled {
+        if !self.throttled && self.limiter.is_none() {
             return Ok(());
         }
         let metrics = self.client.metrics().map(|metrics| (metrics, Instant::now()));
-        let turn = self.client.throttle().wait(line).await;
+        let turn = self.client.throttle().wait(self.limiter.as_ref(), line).await;
         if let Some((metrics, start)) = metrics {
             metrics.throttled(&self.method, start.elapsed());
         }
@@ -289,11 +289,12 @@ impl Request {
         self.client.retries().deposit();
         // For a write: the last failed attempt that may have been processed.
         let mut doubt = None;
+        let backoff = self.backoff.as_deref().or(self.client.backoff());
         let mut renewed = None;
         let mut may_renew = true;
         let mut resent = 0;
         loop {
-            if let Some(backoff) = self.client.backoff().filter(|_| self.throttled) {
+            if let Some(backoff) = backoff.filter(|_| self.throttled || self.backoff.is_some()) {
                 let wait = backoff.wait(Instant::now());
                 if !wait.is_zero() {
                     tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
@@ -304,7 +305,7 @@ impl Request {
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             let code = outcome.as_ref().ok().map(http::Response::status);
             span::attempted(span, code, resent);
-            if let (Some(backoff), Some(code)) = (self.client.backoff(), code) {
+            if let (Some(backoff), Some(code)) = (backoff, code) {
                 backoff.answered(code, Instant::now());
             }
             if let Some(metrics) = self.client.metrics() {
@@ -330,6 +331,7 @@ impl Request {
                 }
             }
             let outcome_told = match &outcome {
+                Ok(answer) if self.returns_429 && answer.status() == StatusCode::TOO_MANY_REQUESTS => Outcome::Final,
                 Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
                 Err(_) if used.is_stale => Outcome::Stale,
                 Err(error) => Outcome::of_failure(error),

@@ -86,8 +86,9 @@ mod watch;
 mod websocket;
 
 pub use api::{
-    Api, Deletion, EventStream, LogLines, LogOptions, LogSource, OperationResult, PageStream, RawEventStream,
-    RetryWatch, Subresource, Table, TableColumn, TableRow, retry_on_conflict,
+    Api, BoundObjectReference, Deletion, EventStream, EvictionOutcome, LogLines, LogOptions, LogSource,
+    OperationResult, PageStream, RawEventStream, RetryWatch, Scale, ScaleSpec, ScaleStatus, ServiceAccountToken,
+    Subresource, Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, retry_on_conflict,
 };
 #[cfg(feature = "ws")]
 pub use api::{ExecOptions, PortForward};

@@ -113,7 +113,7 @@ impl<T> Api<T> {
         options: &ExecOptions,
     ) -> Result<AttachedProcess, ApiError> {
         let mut command = command.into_iter().peekable();
-        let request = self.on_object_of("pods", self.client.verb(Method::GET), key).subresource(["exec"]);
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["exec"]);
         let request = match command.peek() {
             Some(_) => command.fold(request, |request, word| request.param("command", word.as_ref())),
             None => request.keep(InvalidRequest::Mismatch("the command is empty; give a program to run".into())),
@@ -142,7 +142,7 @@ impl<T> Api<T> {
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         options: &ExecOptions,
     ) -> Result<AttachedProcess, ApiError> {
-        let request = self.on_object_of("pods", self.client.verb(Method::GET), key).subresource(["attach"]);
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["attach"]);
         process(request, options).await
     }
 }

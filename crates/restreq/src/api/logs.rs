@@ -154,7 +154,7 @@ impl<T> Api<T> {
     }
 
     fn log_request(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>, options: &LogOptions) -> Request {
-        let request = self.on_object_of("pods", self.client.verb(Method::GET), key).subresource(["log"]);
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["log"]);
         options.apply(request).header(ACCEPT.as_str(), "*/*")
     }
 }

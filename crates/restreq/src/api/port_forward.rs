@@ -92,7 +92,7 @@ impl<T> Api<T> {
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         port: u16,
     ) -> Result<PortForward, ApiError> {
-        let request = self.on_object_of("pods", self.client.verb(Method::GET), key).subresource(["portforward"]);
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["portforward"]);
         let request = match port {
             0 => request.keep(InvalidRequest::Mismatch("port 0 is not a port; name one from 1 to 65535".into())),
             port => request.param("ports", port.to_string()),

@@ -15,6 +15,7 @@ mod gzip;
 mod handles;
 #[cfg(feature = "tower")]
 mod layer;
+mod limits;
 mod list;
 mod logs;
 mod mapper;
@@ -37,8 +38,10 @@ mod span;
 mod support;
 mod tls;
 mod upload;
+mod verbs;
 mod wait;
 mod wakes;
 mod watch;
+mod watcher;
 #[cfg(feature = "ws")]
 mod websocket_server;
