@@ -31,6 +31,7 @@ mod proxy;
 mod real;
 #[cfg(feature = "ws")]
 mod real_streams;
+mod real_verbs;
 #[cfg(unix)]
 mod secrets;
 mod send;
