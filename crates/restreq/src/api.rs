@@ -48,7 +48,7 @@ pub use self::streams::{EventStream, PageStream, RawEventStream};
 pub use self::subresource::Subresource;
 pub use self::token::{BoundObjectReference, ServiceAccountToken, TokenRequest};
 pub use self::watcher::{WatchedObjects, Watcher, WatcherEvent};
-pub use self::workloads::{Scale, ScaleSpec, ScaleStatus};
+pub use self::workloads::{ScaleSpec, ScaleStatus, WorkloadScale};
 use crate::error::InvalidRequest;
 use crate::{Error, Request, RestClient, list};
 

@@ -40,6 +40,10 @@
 //!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
 //! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] resumes
 //!   a watch after it ends.
+//! - [`Watcher`] is a list and its changes as one stream, without a cache.
+//! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
+//!   and [`Api::create_token`] are verbs of particular kinds.
+//! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - [`RestMapper`] finds the resource for a name or a kind.
 //! - [`Error`] is the error of a request. [`ConfigError`] is the error of [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] sets the provider for request metrics.
@@ -87,8 +91,9 @@ mod websocket;
 
 pub use api::{
     Api, BoundObjectReference, Deletion, EventStream, EvictionOutcome, LogLines, LogOptions, LogSource,
-    OperationResult, PageStream, RawEventStream, RetryWatch, Scale, ScaleSpec, ScaleStatus, ServiceAccountToken,
-    Subresource, Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, retry_on_conflict,
+    OperationResult, PageStream, RawEventStream, RetryWatch, ScaleSpec, ScaleStatus, ServiceAccountToken, Subresource,
+    Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, WorkloadScale,
+    retry_on_conflict,
 };
 #[cfg(feature = "ws")]
 pub use api::{ExecOptions, PortForward};

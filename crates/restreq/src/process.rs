@@ -96,8 +96,8 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// The whole output of a command.
-#[derive(Clone, Debug)]
+/// The whole output of a command. `Debug` shows only its size, because it can be a secret.
+#[derive(Clone)]
 pub struct CommandOutput {
     /// The output. With a terminal, it includes the errors.
     pub stdout: Vec<u8>,
@@ -345,6 +345,16 @@ impl fmt::Debug for AttachedProcess {
             .field("request", &format_args!("{}", self.request))
             .field("protocol", &self.protocol)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CommandOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandOutput")
+            .field("stdout", &format_args!("{} bytes", self.stdout.len()))
+            .field("stderr", &format_args!("{} bytes", self.stderr.len()))
+            .field("status", &self.status)
+            .finish()
     }
 }
 

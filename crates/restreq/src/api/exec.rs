@@ -45,7 +45,7 @@ impl ExecOptions {
         Self { stdin: true, ..Self::default() }
     }
 
-    /// Returns the options for a terminal, such as that of an interactive shell.
+    /// Returns the options for a terminal, for example to run an interactive shell.
     pub fn terminal() -> Self {
         Self { tty: true, stderr: false, ..Self::with_stdin() }
     }
@@ -124,7 +124,7 @@ impl<T> Api<T> {
     /// Attaches to the main process of a container.
     ///
     /// The user needs the verbs `get` and `create` for `pods/attach`. Input reaches the process only if its container
-    /// has `stdin: true`. The output starts with what the process prints from now on.
+    /// has `stdin: true`. The output starts at the time of the call.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use super::subresource::Subresource;
 
 /// The `scale` subresource of a workload: `autoscaling/v1` `Scale`. [`Api::scale`] returns the methods for it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct Scale {
+pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
@@ -61,7 +61,7 @@ impl<T> Api<T> {
     ///     let scale = deployments.scale("web");
     ///     let mut wanted = scale.get().await?;
     ///     wanted.spec.replicas *= 2;
-    ///     // A conflict if somebody else has changed the Deployment.
+    ///     // Returns a conflict if the Deployment has changed meanwhile.
     ///     Ok(scale.update(&wanted, &WriteOptions::default()).await?.spec.replicas)
     /// }
     ///
@@ -71,7 +71,7 @@ impl<T> Api<T> {
     ///     Ok(())
     /// }
     /// ```
-    pub fn scale(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Subresource<Scale> {
+    pub fn scale(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Subresource<WorkloadScale> {
         self.subresource(key, "scale")
     }
 }

@@ -77,7 +77,7 @@ struct Input {
     /// The size of `unread`, with overhead.
     size: usize,
     is_closed: bool,
-    /// Nobody will read it.
+    /// The reader was dropped.
     is_abandoned: bool,
     reader: Option<Waker>,
 }

@@ -294,7 +294,7 @@ async fn frames_can_be_split_anywhere() {
 }
 
 #[tokio::test]
-async fn large_message_passes_and_too_large_one_is_an_error() {
+async fn message_above_the_limit_is_an_error() {
     for (size, fits) in [(8 << 20, true), ((16 << 20) + 1, false)] {
         let (pods, server) = pods(async move |mut peer: Peer| {
             peer.say(peer.acceptance(V5)).await;
@@ -553,6 +553,63 @@ async fn exec_passes_a_proxy() {
     drop(process);
     assert!(soon(asked).await.unwrap().starts_with(&format!("CONNECT {addr} HTTP/1.1\r\n")));
     server.await.unwrap();
+}
+
+#[tokio::test]
+async fn exec_passes_a_forwarding_proxy() {
+    let (proxy, server) = serve(None, async |peer: Peer| {
+        let (target, auth) = (peer.target().to_owned(), peer.header("proxy-authorization").map(str::to_owned));
+        peer.accept(V5).await.end(SUCCESS).await;
+        (target, auth)
+    })
+    .await;
+    let mut config = ClientConfig::new("http://server.invalid");
+    config.proxy_url = Some(format!("http://me:pw@{proxy}"));
+    let mut process = soon(pods_of(config).exec("web-1", ["x"], &ExecOptions::default())).await.unwrap();
+    soon(process.status()).await.unwrap();
+    let (target, auth) = server.await.unwrap();
+    assert!(target.starts_with("http://server.invalid/api/v1/namespaces/team-a/pods/web-1/exec?"), "{target}");
+    assert_eq!(auth.as_deref(), Some("Basic bWU6cHc="));
+}
+
+/// The layer sees the request, and its response keeps the connection.
+#[cfg(feature = "tower")]
+#[tokio::test]
+async fn exec_passes_a_layer() {
+    let (addr, server) = serve(None, async |peer: Peer| {
+        let extra = peer.header("x-layer").map(str::to_owned);
+        peer.accept(V5).await.end(SUCCESS).await;
+        extra
+    })
+    .await;
+    let layer = pintle_restreq::TransportLayer::new(tower_layer::layer_fn(Marking));
+    let config =
+        RestClientConfig { transport_layer: Some(layer), ..ClientConfig::new(format!("http://{addr}")).into() };
+    let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+    let pods: Api<DynamicObject> = Api::dynamic(RestClient::new(config).unwrap(), pods, Some("a")).unwrap();
+    soon(async { pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap().status().await }).await.unwrap();
+    assert_eq!(server.await.unwrap().as_deref(), Some("seen"));
+}
+
+/// Adds a header to each request.
+#[cfg(feature = "tower")]
+#[derive(Clone)]
+struct Marking(pintle_restreq::TransportService);
+
+#[cfg(feature = "tower")]
+impl tower_service::Service<http::Request<pintle_restreq::TransportBody>> for Marking {
+    type Response = http::Response<pintle_restreq::TransportBody>;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<pintle_restreq::TransportBody>) -> Self::Future {
+        request.headers_mut().insert("x-layer", http::HeaderValue::from_static("seen"));
+        self.0.call(request)
+    }
 }
 
 #[tokio::test]

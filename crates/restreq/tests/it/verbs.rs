@@ -144,7 +144,7 @@ async fn token_is_created_and_not_printed() {
 async fn verbs_reject_other_resources() {
     let server = Server::start([]).await;
     let jobs = api(&server, "batch/v1", "Job", "jobs");
-    // A pod of another group, such as that of a metrics server.
+    // Another group can also have a resource named pods.
     let metrics = api(&server, "metrics.k8s.io/v1beta1", "PodMetrics", "pods");
     for (error, expected) in [
         (soon(jobs.restart("a", &WriteOptions::default())).await.unwrap_err(), "deployments, daemonsets, statefulsets"),
