@@ -38,6 +38,8 @@ mod send;
 mod span;
 mod support;
 mod tls;
+#[cfg(feature = "ws")]
+mod upgrade;
 mod upload;
 mod verbs;
 mod wait;

@@ -1,21 +1,16 @@
 //! Commands in containers, against a scripted WebSocket server.
 
 use std::io;
-use std::time::Duration;
 
 use futures_util::StreamExt;
-use pintle_meta::{ApiError, ApiResource, ClientConfig, DynamicObject, ErrorKind, PemSource, Scope, Secret};
-use pintle_restreq::{
-    Api, AttachedProcess, ExecError, ExecOptions, RestClient, RestClientConfig, TerminalSize, Timeouts,
-};
+use pintle_meta::{ApiError, DynamicObject, ErrorKind};
+use pintle_restreq::{Api, AttachedProcess, ExecError, ExecOptions, TerminalSize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::proxy::tunnel;
-use crate::support::{Reply, Server, soon, steady_clock};
-use crate::tls::{Authority, settings};
-use crate::websocket_server::{Peer, SUCCESS, Socket, V4, V5, pods, pods_of, serve};
+use crate::support::{soon, steady_clock};
+use crate::websocket_server::{Peer, SUCCESS, Socket, V4, V5, pods};
 
 async fn cat(pods: &Api<DynamicObject>) -> AttachedProcess {
     pods.exec("web-1", ["cat"], &ExecOptions::with_stdin()).await.unwrap()
@@ -391,6 +386,98 @@ async fn echo_of_a_large_input_does_not_block() {
 }
 
 #[tokio::test]
+async fn server_that_does_not_read_blocks_the_writer() {
+    let (go, wait) = tokio::sync::oneshot::channel::<()>();
+    let (pods, server) = pods(async |peer: Peer| {
+        let mut socket = peer.accept(V5).await;
+        wait.await.unwrap();
+        let mut size = 0;
+        while let Some(data) = socket.next().await
+            && data[0] == 0
+        {
+            size += data.len() - 1;
+        }
+        socket.end(SUCCESS).await;
+        size
+    })
+    .await;
+    soon(async {
+        const SIZE: usize = 64 << 20;
+        let mut process = cat(&pods).await;
+        let mut stdin = process.stdin.take().unwrap();
+        let written = std::sync::atomic::AtomicUsize::new(0);
+        let order = std::sync::atomic::Ordering::SeqCst;
+        let write = async {
+            let chunk = vec![0; 1 << 20];
+            for _ in 0..SIZE / chunk.len() {
+                stdin.write_all(&chunk).await.unwrap();
+                written.fetch_add(chunk.len(), order);
+            }
+            stdin.shutdown().await.unwrap();
+        };
+        let release = async {
+            let mut calm = 0;
+            while calm < 1000 {
+                let before = written.load(order);
+                tokio::task::yield_now().await;
+                calm = if written.load(order) == before { calm + 1 } else { 0 };
+            }
+            assert!(written.load(order) < SIZE, "the rest is in the buffers of the kernel");
+            go.send(()).unwrap();
+        };
+        tokio::join!(write, release);
+        process.status().await.unwrap();
+        assert_eq!(server.await.unwrap(), SIZE);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn server_can_close_one_output() {
+    let (pods, server) = pods(async |peer: Peer| {
+        let mut socket = peer.accept(V5).await;
+        socket.send(1, "out").await;
+        socket.send(255, [1]).await;
+        // Malformed signals and signals for other channels have no effect.
+        socket.send(255, []).await;
+        socket.send(255, [9]).await;
+        assert_eq!(socket.next().await.unwrap(), "\0go on");
+        socket.send(1, "late").await;
+        socket.send(2, "err").await;
+        socket.end(SUCCESS).await;
+    })
+    .await;
+    soon(async {
+        let mut process = cat(&pods).await;
+        assert_eq!(text(&mut process).await.unwrap(), "out");
+        process.stdin.as_mut().unwrap().write_all(b"go on").await.unwrap();
+        let mut errors = String::new();
+        process.stderr.take().unwrap().read_to_string(&mut errors).await.unwrap();
+        assert_eq!(errors, "err");
+    })
+    .await;
+    server.await.unwrap();
+}
+
+/// The task of the connection runs on the runtime of the call.
+#[test]
+fn end_of_the_runtime_is_a_read_error() {
+    let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());
+    let mut process = first.block_on(async {
+        let (pods, _server) = pods(async |peer: Peer| peer.accept(V5).await.next().await).await;
+        soon(cat(&pods)).await
+    });
+    first.shutdown_background();
+    second.block_on(soon(async {
+        let mut stdin = process.stdin.take().unwrap();
+        let error = text(&mut process).await.unwrap_err();
+        assert!(error.to_string().ends_with("its task has ended, with its runtime"), "{error}");
+        assert_eq!(stdin.write(b"x").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert!(matches!(process.status().await, Err(ExecError::Disconnected { .. })));
+    }));
+}
+
+#[tokio::test]
 async fn unread_output_is_discarded_while_waiting_for_the_status() {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -460,173 +547,4 @@ async fn idle_connection_sends_pings() {
     let message = server.await.unwrap().unwrap().unwrap();
     assert!(matches!(message, Message::Ping(_)), "{message:?}");
     drop(process);
-}
-
-async fn refused(answer: &'static str) -> ApiError {
-    let (pods, server) = pods(async move |mut peer: Peer| peer.say(answer).await).await;
-    let error = soon(pods.exec("web-1", ["x"], &ExecOptions::default())).await.unwrap_err();
-    server.await.unwrap();
-    error
-}
-
-#[tokio::test]
-async fn refused_upgrade_is_the_server_error() {
-    let missing = refused(
-        "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 95\r\n\r\n\
-         {\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"NotFound\",\"message\":\"pods \\\"web-1\\\" not found\"}    ",
-    )
-    .await;
-    assert!(missing.is_not_found() && missing.to_string().contains("pods \"web-1\" not found"), "{missing}");
-    let text = refused("HTTP/1.1 403 Forbidden\r\n\r\nrequested protocol(s) are not supported").await;
-    assert!(text.is_forbidden() && text.to_string().contains("protocol(s) are not supported"), "{text}");
-    let plain = refused("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-    assert!(plain.to_string().contains("200 OK instead of changing the protocol"), "{plain}");
-}
-
-#[tokio::test]
-async fn wrong_acceptance_is_an_error() {
-    let wrong = refused("HTTP/1.1 101 Switching\r\nupgrade: websocket\r\nsec-websocket-accept: x\r\n\r\n").await;
-    assert!(wrong.to_string().contains("Sec-WebSocket-Accept does not belong"), "{wrong}");
-    let (pods, server) = pods(async |peer: Peer| drop(peer.accept("v1").await)).await;
-    let error = soon(pods.exec("web-1", ["x"], &ExecOptions::default())).await.unwrap_err();
-    assert!(error.to_string().contains("chose the subprotocol \"v1\""), "{error}");
-    server.await.unwrap();
-}
-
-#[tokio::test]
-async fn lost_request_is_not_sent_again() {
-    let server = Server::always(Reply::Hang).await;
-    let error = soon(pods_of(server.config()).exec("web-1", ["x"], &ExecOptions::default())).await.unwrap_err();
-    assert!(error.may_have_acted(), "{error}");
-    assert_eq!(server.seen().len(), 1, "the command may have run");
-}
-
-#[tokio::test]
-async fn overloaded_server_is_asked_again() {
-    let server = Server::start([Reply::later(429, 0), Reply::later(500, 0)]).await;
-    let error = soon(pods_of(server.config()).exec("web-1", ["x"], &ExecOptions::default())).await.unwrap_err();
-    assert!(error.is_internal_error(), "{error}");
-    assert_eq!(server.seen().len(), 2, "a 500 can come after the command ran");
-}
-
-#[tokio::test(start_paused = true)]
-async fn silent_server_times_out() {
-    let server = Server::always(Reply::Silence).await;
-    let timeouts = Timeouts { headers: Some(Duration::from_secs(5)), ..Timeouts::default() };
-    let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
-    let pods: Api<DynamicObject> =
-        Api::dynamic(client, ApiResource::new("v1", "Pod", "pods", Scope::Namespaced), Some("a")).unwrap();
-    let _clock = steady_clock();
-    let error = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
-}
-
-#[tokio::test]
-async fn exec_uses_tls_and_credentials() {
-    let authority = Authority::new();
-    let tls = settings(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None);
-    let (addr, server) = serve(Some(tls), async |peer: Peer| {
-        let token = peer.header("authorization").map(str::to_owned);
-        peer.accept(V5).await.end(SUCCESS).await;
-        token
-    })
-    .await;
-    let mut config = ClientConfig::new(format!("https://{addr}"));
-    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
-    config.token = Some(Secret::new("token"));
-    let mut process = soon(pods_of(config).exec("web-1", ["x"], &ExecOptions::default())).await.unwrap();
-    soon(process.status()).await.unwrap();
-    assert_eq!(server.await.unwrap().as_deref(), Some("Bearer token"));
-}
-
-#[tokio::test]
-async fn exec_passes_a_proxy() {
-    let authority = Authority::new();
-    let tls = settings(&authority.issue("127.0.0.1"), &["http/1.1"], None);
-    let (addr, server) = serve(Some(tls), async |peer: Peer| peer.accept(V5).await.end(SUCCESS).await).await;
-    let (proxy, asked) = tunnel().await;
-    let mut config = ClientConfig::new(format!("https://{addr}"));
-    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
-    config.proxy_url = Some(format!("http://{proxy}"));
-    let mut process = soon(pods_of(config).exec("web-1", ["x"], &ExecOptions::default())).await.unwrap();
-    soon(process.status()).await.unwrap();
-    drop(process);
-    assert!(soon(asked).await.unwrap().starts_with(&format!("CONNECT {addr} HTTP/1.1\r\n")));
-    server.await.unwrap();
-}
-
-#[tokio::test]
-async fn exec_passes_a_forwarding_proxy() {
-    let (proxy, server) = serve(None, async |peer: Peer| {
-        let (target, auth) = (peer.target().to_owned(), peer.header("proxy-authorization").map(str::to_owned));
-        peer.accept(V5).await.end(SUCCESS).await;
-        (target, auth)
-    })
-    .await;
-    let mut config = ClientConfig::new("http://server.invalid");
-    config.proxy_url = Some(format!("http://me:pw@{proxy}"));
-    let mut process = soon(pods_of(config).exec("web-1", ["x"], &ExecOptions::default())).await.unwrap();
-    soon(process.status()).await.unwrap();
-    let (target, auth) = server.await.unwrap();
-    assert!(target.starts_with("http://server.invalid/api/v1/namespaces/team-a/pods/web-1/exec?"), "{target}");
-    assert_eq!(auth.as_deref(), Some("Basic bWU6cHc="));
-}
-
-/// The layer sees the request, and its response keeps the connection.
-#[cfg(feature = "tower")]
-#[tokio::test]
-async fn exec_passes_a_layer() {
-    let (addr, server) = serve(None, async |peer: Peer| {
-        let extra = peer.header("x-layer").map(str::to_owned);
-        peer.accept(V5).await.end(SUCCESS).await;
-        extra
-    })
-    .await;
-    let layer = pintle_restreq::TransportLayer::new(tower_layer::layer_fn(Marking));
-    let config =
-        RestClientConfig { transport_layer: Some(layer), ..ClientConfig::new(format!("http://{addr}")).into() };
-    let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-    let pods: Api<DynamicObject> = Api::dynamic(RestClient::new(config).unwrap(), pods, Some("a")).unwrap();
-    soon(async { pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap().status().await }).await.unwrap();
-    assert_eq!(server.await.unwrap().as_deref(), Some("seen"));
-}
-
-/// Adds a header to each request.
-#[cfg(feature = "tower")]
-#[derive(Clone)]
-struct Marking(pintle_restreq::TransportService);
-
-#[cfg(feature = "tower")]
-impl tower_service::Service<http::Request<pintle_restreq::TransportBody>> for Marking {
-    type Response = http::Response<pintle_restreq::TransportBody>;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: http::Request<pintle_restreq::TransportBody>) -> Self::Future {
-        request.headers_mut().insert("x-layer", http::HeaderValue::from_static("seen"));
-        self.0.call(request)
-    }
-}
-
-#[tokio::test]
-async fn wrong_use_is_rejected_without_a_request() {
-    let config = ClientConfig::new("http://127.0.0.1:1");
-    let pods = pods_of(config.clone());
-    let maps = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-    let maps: Api<DynamicObject> = Api::dynamic(RestClient::new(config).unwrap(), maps, Some("a")).unwrap();
-    let none = ExecOptions { stdout: false, stderr: false, ..ExecOptions::default() };
-    for (result, expected) in [
-        (maps.exec("x", ["y"], &ExecOptions::default()).await, "only pods support this"),
-        (pods.exec("x", [""; 0], &ExecOptions::default()).await, "the command is empty"),
-        (pods.attach("x", &none).await, "request no stream"),
-        (pods.attach("", &ExecOptions::default()).await, "\"\" is not an object key"),
-    ] {
-        let error = result.unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::InvalidRequest(_)), "{error}");
-        assert!(error.to_string().contains(expected), "{error}");
-    }
 }

@@ -53,8 +53,7 @@ async fn commands_run_in_a_real_pod() {
             if can_close { stdin.shutdown().await } else { stdin.flush().await }
         };
         let mut echo = Vec::new();
-        let (written, read) = tokio::join!(write, stdout.read_to_end(&mut echo));
-        (written.unwrap(), read.unwrap());
+        tokio::try_join!(write, stdout.read_to_end(&mut echo)).unwrap();
         assert!(echo == input, "{} of {} bytes", echo.len(), input.len());
         cat.status().await.unwrap();
 
