@@ -37,6 +37,8 @@ pub use self::delete::Deletion;
 pub use self::evict::EvictionOutcome;
 #[cfg(feature = "ws")]
 pub use self::exec::ExecOptions;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::logs::lines;
 pub use self::logs::{LogLines, LogOptions, LogSource};
 use self::options::{with_list_options, with_watch_options, with_write_options};
 #[cfg(feature = "ws")]

@@ -3,6 +3,7 @@
 //! The first byte of each message is its channel. The version `v5.channel.k8s.io` adds a signal that closes one
 //! channel.
 
+mod demux;
 mod driver;
 mod halves;
 mod state;
@@ -74,4 +75,35 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Returns what the readers of all inputs and of the error channel get from these messages.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
+    use std::task::{Context, Poll, Waker};
+
+    let (shared, mut demux) = (Shared::new(&layout), demux::Demux::new(layout));
+    let mut inputs = vec![Vec::new(); layout.inputs.len()];
+    let mut read_all = |shared: &Shared| {
+        for (index, input) in inputs.iter_mut().enumerate() {
+            let mut buffer = [0; 700];
+            let mut buffer = tokio::io::ReadBuf::new(&mut buffer);
+            let cx = Context::from_waker(Waker::noop());
+            while let Poll::Ready(Ok(())) = shared.poll_read(index, &cx, &mut buffer)
+                && !buffer.filled().is_empty()
+            {
+                input.extend_from_slice(buffer.filled());
+                buffer.clear();
+            }
+        }
+    };
+    for message in messages {
+        let mut held = demux.dispatch(&shared, message.clone());
+        while let Some((index, data)) = held {
+            read_all(&shared);
+            held = shared.push(index, data).map(|data| (index, data));
+        }
+    }
+    read_all(&shared);
+    (inputs, shared.error_text().unwrap_or_default())
 }

@@ -18,5 +18,6 @@ mod in_process;
 mod informer;
 mod metrics;
 mod plan;
+mod pods;
 mod seeds;
 mod support;

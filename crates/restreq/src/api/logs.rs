@@ -263,20 +263,22 @@ impl LineSplitter {
     }
 }
 
+/// Returns the lines of a log that arrives in chunks of this size.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
+    let mut splitter = LineSplitter::default();
+    let mut lines = Vec::new();
+    for chunk in text.chunks(step) {
+        splitter.push(chunk);
+        lines.extend(std::iter::from_fn(|| splitter.next_line()));
+    }
+    lines.extend(splitter.rest());
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
-        let mut splitter = LineSplitter::default();
-        let mut lines = Vec::new();
-        for chunk in text.chunks(step) {
-            splitter.push(chunk);
-            lines.extend(std::iter::from_fn(|| splitter.next_line()));
-        }
-        lines.extend(splitter.rest());
-        lines
-    }
 
     #[test]
     fn lines_do_not_depend_on_chunks() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_core::Stream;
 use futures_sink::Sink;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -14,7 +14,8 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::state::{CLOSE, CloseSignal, End, Layout, Shared};
+use super::demux::Demux;
+use super::state::{End, Layout, Shared};
 use crate::websocket::{MAX_MESSAGE, WebSocket};
 
 /// Moves data between the WebSocket and the streams.
@@ -25,9 +26,7 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
-    layout: Layout,
-    /// The bytes of each input's introduction that are still missing, and then of the error channel's.
-    preambles: Vec<usize>,
+    demux: Demux,
     /// A message for a channel whose reader has enough.
     held: Option<(usize, Bytes)>,
     can_send: bool,
@@ -50,8 +49,7 @@ impl Driver {
     pub(super) fn new(socket: WebSocket, shared: Arc<Shared>, layout: Layout) -> Self {
         let mut pings = interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let preambles = vec![layout.preamble; layout.inputs.len() + 1];
-        Self { socket, shared, layout, preambles, held: None, can_send: true, pings }
+        Self { socket, shared, demux: Demux::new(layout), held: None, can_send: true, pings }
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<End> {
@@ -115,41 +113,11 @@ impl Driver {
                 Step::End(closed(frame))
             }
             Poll::Ready(Some(Ok(message @ (Message::Binary(_) | Message::Text(_))))) => {
-                self.dispatch(message.into_data());
+                self.held = self.demux.dispatch(&self.shared, message.into_data());
                 Step::Moved
             }
             Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => Step::Moved,
         }
-    }
-
-    /// Passes a message to its channel.
-    fn dispatch(&mut self, mut data: Bytes) {
-        // Servers announce themselves by messages without data.
-        if data.is_empty() {
-            return;
-        }
-        let channel = data.get_u8();
-        let index_of = |channel: u8| self.layout.inputs.iter().position(|input| *input == channel);
-        if channel == CLOSE && self.layout.close_signal == CloseSignal::Message {
-            if let Some(index) = data.first().and_then(|channel| index_of(*channel)) {
-                self.shared.close_input(index);
-            }
-        } else if channel == self.layout.error {
-            let last = self.preambles.len() - 1;
-            self.skip_preamble(last, &mut data);
-            self.shared.push_error(&data);
-        } else if let Some(index) = index_of(channel) {
-            self.skip_preamble(index, &mut data);
-            self.held = self.shared.push(index, data).map(|data| (index, data));
-        } else {
-            tracing::debug!(channel, bytes = data.len(), "ignoring data of a channel that was not requested");
-        }
-    }
-
-    fn skip_preamble(&mut self, index: usize, data: &mut Bytes) {
-        let skipped = self.preambles[index].min(data.len());
-        data.advance(skipped);
-        self.preambles[index] -= skipped;
     }
 }
 

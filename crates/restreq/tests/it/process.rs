@@ -320,7 +320,7 @@ fn pattern(from: usize, size: usize) -> Vec<u8> {
 #[tokio::test]
 async fn slow_reader_blocks_the_server_and_loses_nothing() {
     const CHUNK: usize = 32 << 10;
-    const CHUNKS: usize = 2000;
+    const CHUNKS: usize = 800;
     let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = sent.clone();
     let (pods, server) = pods(async move |peer: Peer| {
@@ -356,7 +356,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
 
 #[tokio::test]
 async fn echo_of_a_large_input_does_not_block() {
-    const SIZE: usize = 24 << 20;
+    const SIZE: usize = 8 << 20;
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
         while let Some(data) = socket.next().await
@@ -402,7 +402,7 @@ async fn server_that_does_not_read_blocks_the_writer() {
     })
     .await;
     soon(async {
-        const SIZE: usize = 64 << 20;
+        const SIZE: usize = 24 << 20;
         let mut process = cat(&pods).await;
         let mut stdin = process.stdin.take().unwrap();
         let written = std::sync::atomic::AtomicUsize::new(0);
@@ -481,7 +481,7 @@ fn end_of_the_runtime_is_a_read_error() {
 async fn unread_output_is_discarded_while_waiting_for_the_status() {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
-        for _ in 0..500 {
+        for _ in 0..100 {
             socket.send(1, vec![0; 32 << 10]).await;
             socket.send(2, vec![0; 32 << 10]).await;
         }
