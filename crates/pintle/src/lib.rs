@@ -65,6 +65,9 @@
 //! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
+//! | `Pods(ns).GetLogs`, `EvictV1`, `Deployments(ns).GetScale`, `ServiceAccounts(ns).CreateToken` | [`restreq::Api::log_lines`], [`restreq::Api::evict`], [`restreq::Api::scale`], [`restreq::Api::create_token`] |
+//! | `remotecommand.NewWebSocketExecutor`, `portforward.New` | `restreq::Api::exec`, `attach` and `port_forward`, with the feature `ws` |
+//! | `Request.Throttle`, `Request.BackOff` | [`restreq::Request::limiter`], [`restreq::Request::backoff`] |
 //! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::informer_with`] |
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
 //! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; for Leases [`Cluster::elector`] |
@@ -85,9 +88,14 @@
 //! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
 //! | `Api::entry`, `and_modify`, `commit` | [`restreq::Api::create_or_update`], [`restreq::retry_on_conflict`] |
 //! | `await_condition`, `conditions::is_deleted` | [`restreq::Api::wait_for`], [`restreq::Api::wait_for_condition`], [`restreq::Api::wait_for_deletion`] |
-//! | `watcher`, `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |
+//! | `Api::exec`, `attach`, `portforward`, with `ws` | `restreq::Api::exec`, `attach` and `port_forward` (one connection for each call), with the feature `ws` |
+//! | `AttachedProcess::stdin`, `stdout`, `take_status`, `terminal_size` | the fields `stdin`, `stdout` and `terminal` of `restreq::AttachedProcess`, and its `status`, which has the exit code |
+//! | `Api::logs`, `log_stream`, `LogParams` | [`restreq::Api::logs`], [`restreq::Api::log_lines`], [`restreq::LogOptions`] |
+//! | `Api::evict`, `get_scale`, `patch_scale`, `restart`, `cordon`, `create_token_request` | [`restreq::Api::evict`], [`restreq::Api::scale`], [`restreq::Api::restart`], [`restreq::Api::cordon`], [`restreq::Api::create_token`] |
+//! | `watcher`, with `applied_objects` or `touched_objects` | [`restreq::Api::watcher`], with [`applied`](restreq::Watcher::applied), `touched` or `deleted` |
+//! | `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
-//! | `watcher(…).touched_objects()`, `applied_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
+//! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
 //! | `predicate_filter(predicates::generation)` | [`controller::Kind::when`] with [`controller::predicate`] |
 //! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`controller::Controller::of`], `owns`, `watches`, `reconciler`, `run` |
 //! | `reconcile(Arc<K>, Arc<Ctx>)` | a function of a [`controller::ReconcileRequest`], which has the key; get the object from a lister, which returns `None` after a deletion |

@@ -3,12 +3,21 @@
 mod apply;
 mod conflict;
 mod delete;
+mod evict;
+#[cfg(feature = "ws")]
+mod exec;
+mod logs;
 mod options;
+#[cfg(feature = "ws")]
+mod port_forward;
 mod representation;
 mod retry_watch;
 mod streams;
 mod subresource;
+mod token;
 mod wait;
+mod watcher;
+mod workloads;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,12 +34,23 @@ use serde::de::DeserializeOwned;
 
 pub use self::conflict::{OperationResult, retry_on_conflict};
 pub use self::delete::Deletion;
+pub use self::evict::EvictionOutcome;
+#[cfg(feature = "ws")]
+pub use self::exec::ExecOptions;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::logs::lines;
+pub use self::logs::{LogLines, LogOptions, LogSource};
 use self::options::{with_list_options, with_watch_options, with_write_options};
+#[cfg(feature = "ws")]
+pub use self::port_forward::PortForward;
 use self::representation::Representation;
 pub use self::representation::{Table, TableColumn, TableRow};
 pub use self::retry_watch::RetryWatch;
 pub use self::streams::{EventStream, PageStream, RawEventStream};
 pub use self::subresource::Subresource;
+pub use self::token::{BoundObjectReference, ServiceAccountToken, TokenRequest};
+pub use self::watcher::{WatchedObjects, Watcher, WatcherEvent};
+pub use self::workloads::{ScaleSpec, ScaleStatus, WorkloadScale};
 use crate::error::InvalidRequest;
 use crate::{Error, Request, RestClient, list};
 
@@ -203,6 +223,31 @@ impl<T> Api<T> {
                 request.resource(&self.resource.plural).name(key.name())
             }
             Err(fault) => request.keep(fault),
+        }
+    }
+
+    /// As [`on_object`](Self::on_object), but only for some resources.
+    fn on_object_of(
+        &self,
+        group: &str,
+        plurals: &[&str],
+        request: Request,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+    ) -> Request {
+        match self.expect_resource(group, plurals) {
+            Ok(()) => self.on_object(request, key),
+            Err(fault) => request.keep(fault),
+        }
+    }
+
+    /// Returns an error if the resource is none of these.
+    fn expect_resource(&self, group: &str, plurals: &[&str]) -> Result<(), InvalidRequest> {
+        let resource = &*self.resource;
+        match resource.group_version.group == group && plurals.contains(&&*resource.plural) {
+            true => Ok(()),
+            false => {
+                Err(InvalidRequest::Mismatch(format!("only {} support this, {resource} do not", plurals.join(", "))))
+            }
         }
     }
 

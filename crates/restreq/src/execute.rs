@@ -23,6 +23,8 @@ use crate::metrics::Timer;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
+#[cfg(feature = "ws")]
+use crate::transport;
 use crate::transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, ResponseBody, in_one_line};
 use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response, Watch, span, warning};
 
@@ -35,6 +37,19 @@ enum Mode {
     Stream,
     /// Stream the body, but accept only 200 and expect the headers at once.
     Watch,
+    /// Change the protocol of the connection. The request has an effect, although it is a GET.
+    #[cfg(feature = "ws")]
+    Upgrade,
+}
+
+impl Mode {
+    /// Whether the request changes something, whatever its method is.
+    fn has_effect(self) -> bool {
+        #[cfg(feature = "ws")]
+        return self == Self::Upgrade;
+        #[cfg(not(feature = "ws"))]
+        false
+    }
 }
 
 /// The maximum size of a failure's body.
@@ -202,6 +217,18 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
+    /// Sends the request and returns the response that accepts its upgrade.
+    #[cfg(feature = "ws")]
+    pub(crate) async fn upgrade(
+        &self,
+        line: &Arc<RequestLine>,
+    ) -> Result<(http::HeaderMap, Option<transport::upgrade::Upgraded>), Error> {
+        self.preflight()?;
+        let answer = self.begin(line, Mode::Upgrade).await?;
+        let upgraded = transport::upgrade::take(&answer);
+        Ok((answer.into_parts().0.headers, upgraded))
+    }
+
     /// Sends the request up to the headers of a streamed response.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
@@ -238,11 +265,11 @@ impl Request {
     }
 
     async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
-        if !self.throttled {
+        if !self.throttled && self.limiter.is_none() {
             return Ok(());
         }
         let metrics = self.client.metrics().map(|metrics| (metrics, Instant::now()));
-        let turn = self.client.throttle().wait(line).await;
+        let turn = self.client.throttle().wait(self.limiter.as_ref(), line).await;
         if let Some((metrics, start)) = metrics {
             metrics.throttled(&self.method, start.elapsed());
         }
@@ -257,16 +284,17 @@ impl Request {
         deadline: Option<(Instant, Duration)>,
         span: &tracing::Span,
     ) -> Result<http::Response<ResponseBody>, Error> {
-        let is_write = !matches!(self.method, Method::GET | Method::HEAD);
+        let is_write = mode.has_effect() || !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
         self.client.retries().deposit();
         // For a write: the last failed attempt that may have been processed.
         let mut doubt = None;
+        let backoff = self.backoff.as_deref().or(self.client.backoff());
         let mut renewed = None;
         let mut may_renew = true;
         let mut resent = 0;
         loop {
-            if let Some(backoff) = self.client.backoff().filter(|_| self.throttled) {
+            if let Some(backoff) = backoff.filter(|_| self.throttled || self.backoff.is_some()) {
                 let wait = backoff.wait(Instant::now());
                 if !wait.is_zero() {
                     tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
@@ -277,7 +305,7 @@ impl Request {
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             let code = outcome.as_ref().ok().map(http::Response::status);
             span::attempted(span, code, resent);
-            if let (Some(backoff), Some(code)) = (self.client.backoff(), code) {
+            if let (Some(backoff), Some(code)) = (backoff, code) {
                 backoff.answered(code, Instant::now());
             }
             if let Some(metrics) = self.client.metrics() {
@@ -303,11 +331,13 @@ impl Request {
                 }
             }
             let outcome_told = match &outcome {
+                Ok(answer) if self.returns_429 && answer.status() == StatusCode::TOO_MANY_REQUESTS => Outcome::Final,
                 Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
                 Err(_) if used.is_stale => Outcome::Stale,
                 Err(error) => Outcome::of_failure(error),
             };
             let wait = retry.step(outcome_told, || match mode {
+                _ if mode.has_effect() => Repetition::Another,
                 // For a stream, only a connection that died while idle is retried; other losses are returned.
                 Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
@@ -382,7 +412,12 @@ impl Request {
         let is_gzip_asked = self.client.takes_gzip()
             && mode == Mode::Unary
             && crate::compression::ask(&self.method, request.headers_mut());
-        let usage = if mode == Mode::Unary { ConnectionUse::Short } else { ConnectionUse::Long };
+        let usage = match mode {
+            Mode::Unary => ConnectionUse::Short,
+            Mode::Stream | Mode::Watch => ConnectionUse::Long,
+            #[cfg(feature = "ws")]
+            Mode::Upgrade => ConnectionUse::Upgrade,
+        };
         let timeouts = *self.client.timeouts();
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
         // The transport applies the deadline once it has a connection. A layer can replace the transport.
@@ -439,9 +474,19 @@ impl Request {
         let good = match mode {
             Mode::Unary | Mode::Stream => status::is_success(answer.status()),
             Mode::Watch => answer.status() == StatusCode::OK,
+            #[cfg(feature = "ws")]
+            Mode::Upgrade => answer.status() == StatusCode::SWITCHING_PROTOCOLS,
         };
         if good {
             return Ok(answer);
+        }
+        #[cfg(feature = "ws")]
+        if mode == Mode::Upgrade && status::is_success(answer.status()) {
+            let message = format!(
+                "the server returned {} instead of changing the protocol; a proxy in between may not support WebSocket",
+                answer.status()
+            );
+            return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
         // If the body of a failure cannot be read, report the failure without it.

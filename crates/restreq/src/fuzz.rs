@@ -13,6 +13,7 @@ use pintle_meta::{RawObject, WatchEvent};
 use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::api::lines;
 use crate::auth::{exec, token};
 use crate::base::Base;
 use crate::list::splitter::{Fault, ListSplitter};
@@ -284,6 +285,51 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
+/// Messages of a WebSocket, each after its size in one byte: all data of a channel reaches its reader.
+#[cfg(feature = "ws")]
+pub fn channel_messages(bytes: &[u8]) {
+    use crate::channels::{CloseSignal, Layout, received};
+
+    let mut rest = bytes;
+    let mut messages = Vec::new();
+    while let Some((size, after)) = rest.split_first() {
+        let (message, after) = after.split_at(after.len().min((*size).into()));
+        // Some messages are large.
+        let repeat = if message.len() > 250 { 300 } else { 1 };
+        messages.push(Bytes::from(
+            [&message[..message.len().min(1)], &message[message.len().min(1)..].repeat(repeat)].concat(),
+        ));
+        rest = after;
+    }
+    let layouts = [
+        Layout { inputs: &[1, 2], error: 3, preamble: 0, close_signal: CloseSignal::Message },
+        Layout { inputs: &[1, 2], error: 3, preamble: 0, close_signal: CloseSignal::Unsupported },
+        Layout { inputs: &[0], error: 1, preamble: 2, close_signal: CloseSignal::Flush },
+    ];
+    for layout in layouts {
+        let (inputs, error) = received(layout, &messages);
+        let closes = |message: &&Bytes, channel| {
+            layout.close_signal == CloseSignal::Message && message.starts_with(&[255, channel])
+        };
+        for (channel, found) in layout.inputs.iter().zip(inputs) {
+            let open = messages.iter().take_while(|message| !closes(message, *channel));
+            let data = open.filter(|message| message.starts_with(&[*channel])).flat_map(|message| &message[1..]);
+            assert_eq!(found, data.copied().skip(layout.preamble).collect::<Vec<u8>>(), "channel {channel}");
+        }
+        assert!(error.len() <= 3 * (64 << 10) && !error.contains('\n'), "{} bytes", error.len());
+    }
+}
+
+/// A log: chunk boundaries make no difference, and no byte is lost.
+pub fn log_lines(bytes: &[u8]) {
+    let whole = lines(bytes, bytes.len().max(1));
+    for step in [1, 7] {
+        assert_eq!(lines(bytes, step), whole, "chunks of {step} bytes");
+    }
+    let text = whole.join(&b'\n');
+    assert_eq!(text, bytes.strip_suffix(b"\n").unwrap_or(bytes));
+}
+
 #[cfg(test)]
 mod tests {
     use pintle_testing::replay_corpus;
@@ -354,6 +400,17 @@ mod tests {
     #[test]
     fn any_gzip_is_inflated_correctly() {
         replay("gzip", gzip);
+    }
+
+    #[cfg(feature = "ws")]
+    #[test]
+    fn any_channel_message_reaches_its_reader() {
+        replay("channel_messages", channel_messages);
+    }
+
+    #[test]
+    fn any_log_is_split_into_lines() {
+        replay("log_lines", log_lines);
     }
 
     #[test]

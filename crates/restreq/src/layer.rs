@@ -28,8 +28,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// - If the layer returns an error of the transport, directly or as the source of another error, the client reports the
 ///   original error. Any other error becomes [`Error::Transport`]: it is unknown whether the server processed the
 ///   request.
-/// - The layer must keep the extensions of requests. The transport uses them to put watches and streams on separate
-///   connections.
+/// - The layer must keep the extensions of requests and responses. The transport uses them to put watches and streams on
+///   separate connections, and to return the connection of a WebSocket.
 /// - The client clones the service for each attempt, one clone at a time. So a `Clone` implementation that sends a
 ///   request with the same client would deadlock. The client calls the clone once it is ready.
 ///

@@ -40,6 +40,10 @@
 //!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
 //! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] resumes
 //!   a watch after it ends.
+//! - [`Watcher`] is a list and its changes as one stream, without a cache.
+//! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
+//!   and [`Api::create_token`] are verbs of particular kinds.
+//! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - [`RestMapper`] finds the resource for a name or a kind.
 //! - [`Error`] is the error of a request. [`ConfigError`] is the error of [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] sets the provider for request metrics.
@@ -50,6 +54,8 @@ mod auth;
 mod backoff;
 mod base;
 mod body_log;
+#[cfg(feature = "ws")]
+mod channels;
 mod client;
 #[cfg(feature = "gzip")]
 mod compression;
@@ -68,6 +74,8 @@ mod mapper;
 mod metrics;
 mod oversized;
 mod pages;
+#[cfg(feature = "ws")]
+mod process;
 mod request;
 mod response;
 mod retry;
@@ -78,11 +86,17 @@ mod throttle;
 mod transport;
 mod warning;
 mod watch;
+#[cfg(feature = "ws")]
+mod websocket;
 
 pub use api::{
-    Api, Deletion, EventStream, OperationResult, PageStream, RawEventStream, RetryWatch, Subresource, Table,
-    TableColumn, TableRow, retry_on_conflict,
+    Api, BoundObjectReference, Deletion, EventStream, EvictionOutcome, LogLines, LogOptions, LogSource,
+    OperationResult, PageStream, RawEventStream, RetryWatch, ScaleSpec, ScaleStatus, ServiceAccountToken, Subresource,
+    Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, WorkloadScale,
+    retry_on_conflict,
 };
+#[cfg(feature = "ws")]
+pub use api::{ExecOptions, PortForward};
 pub use client::{RestClient, RestClientConfig, Timeouts};
 pub use error::{AuthError, ConfigError, Error, Flow, InvalidRequest, Phase, Throttling};
 pub use http2::Http2Config;
@@ -92,6 +106,8 @@ pub use list::ListStream;
 pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
 pub use mapper::{DiscoveredResource, MappingError, RestMapper};
 pub use pages::Pages;
+#[cfg(feature = "ws")]
+pub use process::{AttachedProcess, CommandOutput, ExecError, ProcessInput, ProcessOutput, Terminal, TerminalSize};
 pub use request::Request;
 pub use response::Response;
 pub use stream::ByteStream;

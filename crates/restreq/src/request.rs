@@ -15,12 +15,14 @@ use futures_core::Stream;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, PROXY_AUTHORIZATION, SET_COOKIE};
 use http::{HeaderMap, Method};
 use pintle_meta::redacted_url;
+use pintle_ratelimit::{ItemBackoffConfig, Throttle, TokioClock};
 use serde::Serialize;
 
 pub(crate) use body::{Body, BoxError, HttpBody};
 #[cfg(test)]
 pub(crate) use url::templates_rendered;
 
+use crate::backoff::ServerBackoff;
 use crate::error::InvalidRequest;
 use crate::warning::WarningHandler;
 use crate::{Error, RestClient};
@@ -72,6 +74,12 @@ pub struct Request {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
+    /// The limiter of this request, instead of the client's.
+    pub(crate) limiter: Option<Throttle<TokioClock>>,
+    /// The back-off of this request, instead of the client's.
+    pub(crate) backoff: Option<Arc<ServerBackoff>>,
+    /// Whether a response 429 is not retried.
+    pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
     fault: Option<InvalidRequest>,
@@ -97,6 +105,9 @@ impl Request {
             max_retries: MAX_RETRIES,
             max_body: None,
             throttled: client.is_throttled(),
+            limiter: None,
+            backoff: None,
+            returns_429: false,
             warnings: None,
             body: Body::Empty,
             fault: None,
@@ -287,10 +298,63 @@ impl Request {
         self
     }
 
-    /// Skips the client's rate limiter and back-off. Use it for urgent requests, such as lease renewals. Also works
+    /// Waits for this limiter instead of the client's: client-go's `Throttle`. Clones of a limiter share its tokens, so
+    /// several requests can have a limit of their own. Also works after an error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_ratelimit::{Throttle, TokioClock};
+    /// use pintle_restreq::{Request, RestClient};
+    ///
+    /// /// Requests for a scan of all objects, which must not use up the client's limit.
+    /// fn slow(client: &RestClient, limiter: &Throttle<TokioClock>) -> Request {
+    ///     client.get().limiter(limiter.clone())
+    /// }
+    ///
+    /// let limiter = Throttle::new(0.5, 1, TokioClock); // one request every two seconds
+    /// # let _ = (slow, limiter);
+    /// ```
+    pub fn limiter(mut self, limiter: Throttle<TokioClock>) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
+    /// Uses a back-off of its own instead of the client's: client-go's `BackOff`. It grows with each 429 or 5xx
+    /// response to this request or its clones, and ends with any other response. Each attempt waits for it. Also works
     /// after an error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pintle_ratelimit::ItemBackoffConfig;
+    /// use pintle_restreq::{Error, RestClient};
+    ///
+    /// async fn poll(client: &RestClient) -> Result<(), Error> {
+    ///     let backoff = ItemBackoffConfig { base: Duration::from_secs(1), ..ItemBackoffConfig::default() };
+    ///     let probe = client.get().abs_path(["/readyz"]).backoff(backoff);
+    ///     while let Err(error) = probe.send().await {
+    ///         println!("{error}");
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn backoff(mut self, config: ItemBackoffConfig) -> Self {
+        self.backoff = Some(Arc::new(ServerBackoff::new(config)));
+        self
+    }
+
+    /// Returns a response 429 to the caller, even if it names a time for a retry.
+    pub(crate) fn returning_429(mut self) -> Self {
+        self.returns_429 = true;
+        self
+    }
+
+    /// Skips the client's rate limiter and back-off, and those that were set before. Use it for urgent requests, such as
+    /// lease renewals. Also works after an error.
     pub fn unthrottled(mut self) -> Self {
-        self.throttled = false;
+        (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self
     }
 

@@ -30,9 +30,14 @@ impl Throttle {
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit, in FIFO order. A cancelled wait does not consume a permit.
-    pub(crate) async fn wait(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
-        let Some(throttle) = &self.0 else { return Ok(()) };
+    /// Waits for a permit, in FIFO order. A cancelled wait does not consume a permit. `own`: the limiter of the request,
+    /// which replaces the client's.
+    pub(crate) async fn wait(
+        &self,
+        own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
+        line: &Arc<RequestLine>,
+    ) -> Result<(), Error> {
+        let Some(throttle) = own.or(self.0.as_ref()) else { return Ok(()) };
         let started = Instant::now();
         let turn = throttle.accept().await;
         let waited = started.elapsed();
@@ -75,7 +80,7 @@ mod tests {
             let throttle = Throttle::new(qps, burst);
             let started = Instant::now();
             for _ in 0..20 {
-                throttle.wait(&line()).await.unwrap();
+                throttle.wait(None, &line()).await.unwrap();
             }
             // The burst is free. A timer is late by at most a millisecond.
             let waited = started.elapsed().as_millis();
@@ -90,14 +95,14 @@ mod tests {
         for _ in 0..10 + 6 + 190 {
             let throttle = throttle.clone();
             callers.spawn(async move {
-                let turn = async { throttle.wait(&line()).await };
+                let turn = async { throttle.wait(None, &line()).await };
                 tokio::time::timeout(Duration::from_millis(300), turn).await.is_ok()
             });
         }
         let served = callers.join_all().await.into_iter().filter(|served| *served).count();
         assert!((15..=16).contains(&served), "expected a burst of 10 and 6 earned in 0.3 s, got {served}");
         let started = Instant::now();
-        throttle.wait(&line()).await.unwrap();
+        throttle.wait(None, &line()).await.unwrap();
         let waited = started.elapsed();
         assert!(waited <= Duration::from_millis(51), "the next token is at most 1/20 s away: {waited:?}");
     }
@@ -108,7 +113,7 @@ mod tests {
         let mut callers = tokio::task::JoinSet::new();
         for caller in 0..50 {
             let throttle = throttle.clone();
-            callers.spawn(async move { throttle.wait(&line()).await.map(|()| caller).unwrap() });
+            callers.spawn(async move { throttle.wait(None, &line()).await.map(|()| caller).unwrap() });
             tokio::task::yield_now().await;
         }
         let mut served = Vec::new();
@@ -122,12 +127,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn unpolled_caller_does_not_block_others() {
         let throttle = Throttle::new(Some(20.0), Some(1));
-        throttle.wait(&line()).await.unwrap();
+        throttle.wait(None, &line()).await.unwrap();
         let request = line();
-        let mut neglected = pin!(throttle.wait(&request));
+        let mut neglected = pin!(throttle.wait(None, &request));
         assert!(poll(neglected.as_mut()).is_pending());
         let started = Instant::now();
-        throttle.wait(&line()).await.unwrap();
+        throttle.wait(None, &line()).await.unwrap();
         assert!((100..=102).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
         neglected.await.unwrap();
     }
@@ -136,9 +141,9 @@ mod tests {
     async fn endless_wait_returns_an_error_at_once() {
         // One request in more years than a clock can count.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
-        throttle.wait(&line()).await.unwrap();
+        throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();
-        let Err(Error::Throttled { source: ThrottleError::Never, .. }) = throttle.wait(&line()).await else {
+        let Err(Error::Throttled { source: ThrottleError::Never, .. }) = throttle.wait(None, &line()).await else {
             panic!("no further permit is available")
         };
         assert_eq!(started.elapsed(), Duration::ZERO);
@@ -147,9 +152,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stop_ends_all_waits() {
         let throttle = Throttle::new(Some(5.0), Some(1));
-        throttle.wait(&line()).await.unwrap();
+        throttle.wait(None, &line()).await.unwrap();
         let request = line();
-        let mut waiting = pin!(throttle.wait(&request));
+        let mut waiting = pin!(throttle.wait(None, &request));
         assert!(poll(waiting.as_mut()).is_pending());
         throttle.0.as_ref().unwrap().stop();
         assert!(matches!(waiting.await, Err(Error::Throttled { source: ThrottleError::Stopped, .. })));

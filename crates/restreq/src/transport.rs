@@ -1,13 +1,15 @@
 //! The transport: connections, TLS and HTTP. Only this module uses hyper's client.
 
 mod body;
-mod connect;
+pub(crate) mod connect;
 mod connection_group;
 mod eyeballs;
 mod pool;
 pub(crate) mod proxy;
 mod tls;
 pub(crate) mod tunnel;
+#[cfg(feature = "ws")]
+pub(crate) mod upgrade;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -65,6 +67,9 @@ pub(crate) enum ConnectionUse {
     Short,
     /// Until the client stops reading: watches and streams.
     Long,
+    /// Forever, because the connection changes its protocol.
+    #[cfg(feature = "ws")]
+    Upgrade,
 }
 
 /// How the transport sends one request.
@@ -159,6 +164,11 @@ impl Transport {
         let group = match options.usage {
             ConnectionUse::Short => &groups.short,
             ConnectionUse::Long => &groups.long,
+            #[cfg(feature = "ws")]
+            ConnectionUse::Upgrade => {
+                self.address(&mut request, true, groups.connector.proxy.as_ref());
+                return upgrade::round_trip(&groups.connector, request).await;
+            }
         };
         loop {
             let mut connection = group.acquire().await?;

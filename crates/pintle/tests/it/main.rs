@@ -19,5 +19,6 @@ mod informer;
 mod metrics;
 mod operator;
 mod plan;
+mod pods;
 mod seeds;
 mod support;

@@ -1,9 +1,12 @@
 //! A watch that resumes after its connection ends.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_core::Stream;
 use pintle_meta::{ApiError, ErrorKind, Object, WatchEvent, WatchOptions};
 use pintle_ratelimit::{Backoff, BackoffConfig};
 use serde::de::DeserializeOwned;
@@ -102,37 +105,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
-        while !self.done {
-            let event = match &mut self.state {
-                State::Closed => {
-                    self.state = State::Opening(self.open());
-                    None
-                }
-                State::Opening(opening) => {
-                    let (begun, opened) = opening.await;
-                    self.not_before = begun.checked_add(MIN_INTERVAL);
-                    match opened {
-                        Ok(events) => {
-                            self.state = State::Open(Box::new(events));
-                            None
-                        }
-                        Err(error) => self.end(error),
-                    }
-                }
-                State::Open(events) => match events.next().await {
-                    Some(Ok(event)) => self.take(event),
-                    Some(Err(error)) => self.end(error),
-                    None => {
-                        self.state = State::Closed;
-                        None
-                    }
-                },
-            };
-            if event.is_some() {
-                return event;
-            }
-        }
-        None
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     /// Returns the next event for which `is_met` returns true: client-go's `Until`. The watch can continue after it.
@@ -197,6 +170,44 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         let at = Instant::now() + pause;
         self.not_before = Some(self.not_before.map_or(at, |other| other.max(at)));
         None
+    }
+}
+
+impl<T: Object + DeserializeOwned> Stream for RetryWatch<T> {
+    type Item = Result<WatchEvent<T>, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        while !self.done {
+            let event = match &mut self.state {
+                State::Closed => {
+                    self.state = State::Opening(self.open());
+                    None
+                }
+                State::Opening(opening) => {
+                    let (begun, opened) = ready!(opening.as_mut().poll(cx));
+                    self.not_before = begun.checked_add(MIN_INTERVAL);
+                    match opened {
+                        Ok(events) => {
+                            self.state = State::Open(Box::new(events));
+                            None
+                        }
+                        Err(error) => self.end(error),
+                    }
+                }
+                State::Open(events) => match ready!(Pin::new(&mut **events).poll_next(cx)) {
+                    Some(Ok(event)) => self.take(event),
+                    Some(Err(error)) => self.end(error),
+                    None => {
+                        self.state = State::Closed;
+                        None
+                    }
+                },
+            };
+            if event.is_some() {
+                return Poll::Ready(event);
+            }
+        }
+        Poll::Ready(None)
     }
 }
 

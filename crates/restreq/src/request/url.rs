@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Request, path};
 
 /// Parameters of the Kubernetes API whose values are safe to print.
-const PUBLIC_PARAMS: [&str; 20] = [
+const PUBLIC_PARAMS: [&str; 32] = [
     "allowWatchBookmarks",
     "container",
     "continue",
@@ -23,14 +23,26 @@ const PUBLIC_PARAMS: [&str; 20] = [
     "force",
     "labelSelector",
     "limit",
+    "limitBytes",
+    "ports",
     "pretty",
+    "previous",
     "propagationPolicy",
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
     "shardSelector",
+    "sinceSeconds",
+    "sinceTime",
+    "stderr",
+    "stdin",
+    "stdout",
+    "stream",
+    "tailLines",
     "timeout",
     "timeoutSeconds",
+    "timestamps",
+    "tty",
     "watch",
 ];
 

@@ -30,6 +30,9 @@ enum Source {
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
+    /// A body that was read as a whole.
+    #[cfg(feature = "ws")]
+    Whole(Bytes),
 }
 
 impl ResponseBody {
@@ -43,6 +46,11 @@ impl ResponseBody {
     pub(crate) fn of_layer(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         use http_body_util::BodyExt as _;
         Self(Source::Layer(Mutex::new(Box::pin(body.map_err(Into::into)))))
+    }
+
+    #[cfg(feature = "ws")]
+    pub(super) fn of_bytes(bytes: Bytes) -> Self {
+        Self(Source::Whole(bytes))
     }
 
     /// Returns the decompressed body of a gzip body.
@@ -85,6 +93,10 @@ impl Body for ResponseBody {
             Source::Layer(body) => body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_frame(cx),
             #[cfg(feature = "gzip")]
             Source::Gzip(inflate) => inflate.poll_frame(cx),
+            #[cfg(feature = "ws")]
+            Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            #[cfg(feature = "ws")]
+            Source::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
         }
     }
 
@@ -95,6 +107,8 @@ impl Body for ResponseBody {
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => false,
+            #[cfg(feature = "ws")]
+            Source::Whole(bytes) => bytes.is_empty(),
         }
     }
 
@@ -106,6 +120,8 @@ impl Body for ResponseBody {
             // The size is unknown before the end.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
+            #[cfg(feature = "ws")]
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }

@@ -44,6 +44,13 @@ const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
+    /// Offers only HTTP/1.1 in TLS. HTTP/2 connections cannot be upgraded.
+    #[cfg(feature = "ws")]
+    pub(super) fn without_http2(mut self) -> Self {
+        self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
+        self
+    }
+
     pub(super) async fn connect(&self) -> Result<Conn, Failure> {
         match tokio::time::timeout(self.timeout, self.open()).await {
             Ok(opened) => opened.map_err(Failure::connecting),
@@ -98,7 +105,7 @@ async fn reach(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Resu
 }
 
 /// An open connection.
-pub(super) struct Conn {
+pub(crate) struct Conn {
     stream: Stream,
     /// Whether TLS negotiated HTTP/2.
     pub(super) is_http2: bool,

@@ -30,6 +30,19 @@ pub(super) struct TlsSettings {
     pub(super) server_name: Option<String>,
 }
 
+#[cfg(feature = "ws")]
+impl TlsSettings {
+    /// Returns the same settings without HTTP/2 among the offered protocols.
+    pub(super) fn without_http2(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        Self { config: Arc::new(config), server_name: self.server_name.clone() }
+    }
+}
+
+/// The name of HTTP/1.1 in TLS.
+const HTTP1: &[u8] = b"http/1.1";
+
 /// The certificates and keys of a configuration, including those in files.
 ///
 /// Files are checked at most every 10 s, when a request is sent. New content is used only if it is valid as a whole: a
@@ -221,7 +234,7 @@ impl Material {
             (Some(_), None) => return Err(ConfigError::Missing { present: CERTIFICATE, missing: KEY }),
             (None, Some(_)) => return Err(ConfigError::Missing { present: KEY, missing: CERTIFICATE }),
         };
-        let protocols: &[&[u8]] = if offers_http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+        let protocols: &[&[u8]] = if offers_http2 { &[b"h2", HTTP1] } else { &[HTTP1] };
         built.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Arc::new(TlsSettings { config: Arc::new(built), server_name: config.server_name.clone() }))
     }

@@ -14,7 +14,7 @@ use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
 /// A proxy for one tunnel. Returns its address and the request that it receives.
-async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
+pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 

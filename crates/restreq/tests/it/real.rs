@@ -43,7 +43,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
 
 /// Returns the configuration of the real server. Without one, prints a message and returns `None`.
 #[allow(clippy::print_stderr)]
-fn config() -> Option<ClientConfig> {
+pub(crate) fn config() -> Option<ClientConfig> {
     let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {
         eprintln!("skipped: PINTLE_TEST_KUBECONFIG names no kubeconfig of a real cluster");
         return None;
@@ -53,7 +53,7 @@ fn config() -> Option<ClientConfig> {
 }
 
 /// Runs a test in its own namespace.
-async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
+pub(crate) async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());

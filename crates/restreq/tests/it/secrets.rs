@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pintle_meta::{
-    ApiError, ApiResource, BasicAuth, ClientConfig, DynamicObject, ExecConfig, InteractiveMode, ListOptions, ListWatch,
-    OidcConfig, PartialObject, PemSource, Scope, Secret, WatchOptions,
+    ApiError, ApiResource, BasicAuth, ClientConfig, DeleteOptions, DynamicObject, ExecConfig, InteractiveMode,
+    ListOptions, ListWatch, OidcConfig, PartialObject, PemSource, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
-    Api, Deletion, DiscoveredResource, Error, Flow, FrameSplitter, Http2Config, IgnoreWarnings, LogWarnings,
-    OperationResult, Phase, RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Throttling,
-    Timeouts, Warning, extract_managed_fields,
+    Api, BoundObjectReference, Deletion, DiscoveredResource, Error, Flow, FrameSplitter, Http2Config, IgnoreWarnings,
+    LogOptions, LogSource, LogWarnings, OperationResult, Phase, RestClient, RestClientConfig, RestMapper, Table,
+    TableColumn, TableRow, Throttling, Timeouts, TokenRequest, Warning, WatcherEvent, extract_managed_fields,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -134,6 +134,69 @@ impl Shown {
                 Err(error) => show(error),
             }
         }
+    }
+
+    /// Shows the results of the verbs of particular kinds.
+    async fn kinds(&self) {
+        let token = json!({"token": CANARY, "expirationTimestamp": "2026-11-20T08:30:00Z"});
+        let server = Server::start([
+            Reply::json(200, json!({"metadata": {"name": "a"}}).to_string()),
+            Reply::json(201, json!({"status": token}).to_string()),
+            Reply::json(201, json!({"status": {"token": CANARY, "expirationTimestamp": CANARY}}).to_string()),
+        ])
+        .await;
+        let config = RestClientConfig { logged_body: Some(1 << 20), ..server.config().into() };
+        let client = RestClient::new(config).unwrap();
+        let api = |kind, plural| {
+            let resource = ApiResource::new("v1", kind, plural, Scope::Namespaced);
+            Api::<DynamicObject>::dynamic(client.clone(), resource, Some("a")).unwrap()
+        };
+        let scale = soon(api("Deployment", "deployments").scale("a").get()).await.unwrap();
+        self.debug(&(scale.spec, scale.status.clone(), scale));
+        let bound_object = Some(BoundObjectReference::default());
+        let request = TokenRequest { bound_object: bound_object.clone(), ..TokenRequest::default() };
+        self.debug(&(&request, bound_object));
+        let accounts = api("ServiceAccount", "serviceaccounts");
+        self.debug(&soon(accounts.create_token("a", &request)).await.unwrap());
+        self.error(&soon(accounts.create_token("a", &request)).await.unwrap_err());
+        let pods = api("Pod", "pods");
+        self.debug(&soon(pods.evict("a", &DeleteOptions::default())).await.unwrap());
+        self.debug(&(LogOptions::default(), LogSource::Stdout));
+        self.debug(&soon(pods.log_lines("a", &LogOptions::default())).await.unwrap());
+        self.debug(&(pods.watcher(&ListOptions::default()), WatcherEvent::<PartialObject>::Init));
+        self.debug(&pods.watcher(&ListOptions::default()).touched());
+    }
+
+    /// Shows a command whose arguments, input and output are secrets, and a forwarded port.
+    #[cfg(feature = "ws")]
+    async fn streams(&self) {
+        use pintle_restreq::{ExecOptions, TerminalSize};
+        use tokio::io::AsyncReadExt;
+
+        use crate::websocket_server::{Peer, V5, pods};
+
+        for options in [ExecOptions::terminal(), ExecOptions::with_stdin()] {
+            let (pods, server) = pods(async |peer: Peer| {
+                let mut socket = peer.accept(V5).await;
+                socket.send(1, CANARY).await;
+                socket.send(2, CANARY).await;
+                socket.end(r#"{"status":"Failure","message":"m"}"#).await;
+            })
+            .await;
+            let mut process = soon(pods.exec("a", [CANARY], &options)).await.unwrap();
+            self.debug(&(&process, options, &process.stdin, &process.stdout, &process.stderr, &process.terminal));
+            self.debug(&TerminalSize { width: 1, height: 1 });
+            drop(soon(process.stdin.as_mut().unwrap().write_all(CANARY.as_bytes())).await);
+            let output = soon(process.wait_with_output()).await.unwrap();
+            self.debug(&output);
+            self.error(&output.status.unwrap_err());
+            server.await.unwrap();
+        }
+        let (pods, server) = pods(async |peer: Peer| drop(peer.accept("v4.channel.k8s.io").await)).await;
+        let mut port = soon(pods.port_forward("a", 80)).await.unwrap();
+        self.debug(&port);
+        self.error(&soon(port.read_u8()).await.unwrap_err());
+        server.await.unwrap();
     }
 
     /// Shows the results of an [`Api`].
@@ -262,6 +325,19 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     configs
 }
 
+/// The types of the feature `ws`.
+const STREAMS: [&str; 9] = [
+    "AttachedProcess",
+    "CommandOutput",
+    "ExecError",
+    "ExecOptions",
+    "PortForward",
+    "ProcessInput",
+    "ProcessOutput",
+    "Terminal",
+    "TerminalSize",
+];
+
 /// A proxy that rejects every tunnel.
 async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -338,6 +414,9 @@ async fn configuration_secrets_are_never_shown() {
         config.token = Some(Secret::new(CANARY));
         shown.handles(RestClient::new(config).unwrap()).await;
     }
+    shown.kinds().await;
+    #[cfg(feature = "ws")]
+    shown.streams().await;
     // Types without secrets.
     shown.debug(&(
         Timeouts::default(),
@@ -371,7 +450,9 @@ async fn configuration_secrets_are_never_shown() {
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
         // A trait, or a type behind a feature.
-        let is_other = name == "WarningHandler" || !cfg!(feature = "tower") && name.starts_with("Transport");
+        let is_other = name == "WarningHandler"
+            || !cfg!(feature = "tower") && name.starts_with("Transport")
+            || !cfg!(feature = "ws") && STREAMS.contains(&name);
         let is_type = name.starts_with(char::is_uppercase) && !is_other;
         assert!(!is_type || shown.knows(name), "show {name} here, with a secret in each of its fields");
     }

@@ -1,0 +1,79 @@
+//! Evictions.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use pintle_meta::{ApiError, DeleteOptions, ErrorKind, InvalidKey, ObjectKey, Status};
+use serde_json::json;
+
+use super::Api;
+use crate::error::InvalidRequest;
+
+/// The outcome of an eviction. [`Api::evict`] returns it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EvictionOutcome {
+    /// The pod is being deleted, or would be in a dry run.
+    Evicted,
+    /// The server did not evict the pod now: 429. Usually that would violate a PodDisruptionBudget. Nothing changed.
+    Blocked {
+        /// The delay after which the server wants to be asked again, if it names one. kubectl asks every 5 s.
+        retry_after: Option<Duration>,
+        /// The server's status. Its causes name the budget.
+        status: Box<Status>,
+    },
+}
+
+impl<T> Api<T> {
+    /// Evicts a pod: deletes it if its PodDisruptionBudgets allow that.
+    ///
+    /// This method does not wait when the server asks for a later retry: that is [`EvictionOutcome::Blocked`].
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotFound`, `InternalError` if several budgets match the pod, an error if this is not an `Api` for pods,
+    /// or any other error of a request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pintle_meta::{ApiError, DeleteOptions, DynamicObject};
+    /// use pintle_restreq::{Api, EvictionOutcome};
+    ///
+    /// async fn evict(pods: &Api<DynamicObject>, name: &str) -> Result<(), ApiError> {
+    ///     while let EvictionOutcome::Blocked { retry_after, status } =
+    ///         pods.evict(name, &DeleteOptions::default()).await?
+    ///     {
+    ///         println!("{name}: {status}");
+    ///         tokio::time::sleep(retry_after.unwrap_or(Duration::from_secs(5))).await;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn evict(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &DeleteOptions,
+    ) -> Result<EvictionOutcome, ApiError> {
+        let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": key.name()},
+            "deleteOptions": options,
+        });
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::POST), key).subresource(["eviction"]);
+        let error = match request.returning_429().json(&eviction).send().await {
+            Ok(_) => return Ok(EvictionOutcome::Evicted),
+            Err(error) => ApiError::from(error),
+        };
+        match error {
+            ApiError { kind: ErrorKind::Status(status), retry_after, .. }
+                if status.code == StatusCode::TOO_MANY_REQUESTS.as_u16() =>
+            {
+                Ok(EvictionOutcome::Blocked { retry_after, status })
+            }
+            error => Err(error),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Commands in containers.
+
+use http::Method;
+use pintle_meta::{ApiError, InvalidKey, ObjectKey};
+
+use super::Api;
+use crate::Request;
+use crate::error::InvalidRequest;
+use crate::process::{AttachedProcess, PROTOCOLS, Streams};
+
+/// The options of [`Api::exec`] and [`Api::attach`]. The default requests stdout and stderr of the default container.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_restreq::ExecOptions;
+///
+/// let sidecar = ExecOptions { container: "proxy".into(), ..ExecOptions::with_stdin() };
+/// assert!(sidecar.stdin && sidecar.stdout && sidecar.stderr && !sidecar.tty);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecOptions {
+    /// The container. Empty means the pod's only container, or the one that its annotation
+    /// `kubectl.kubernetes.io/default-container` names.
+    pub container: String,
+    /// Whether to write to the command's input.
+    pub stdin: bool,
+    /// Whether to read the command's output.
+    pub stdout: bool,
+    /// Whether to read the command's error output. Ignored with a terminal, which has only one output.
+    pub stderr: bool,
+    /// Whether the command runs in a terminal.
+    pub tty: bool,
+}
+
+impl Default for ExecOptions {
+    fn default() -> Self {
+        Self { container: String::new(), stdin: false, stdout: true, stderr: true, tty: false }
+    }
+}
+
+impl ExecOptions {
+    /// Returns the options for stdin, stdout and stderr.
+    pub fn with_stdin() -> Self {
+        Self { stdin: true, ..Self::default() }
+    }
+
+    /// Returns the options for a terminal, for example to run an interactive shell.
+    pub fn terminal() -> Self {
+        Self { tty: true, stderr: false, ..Self::with_stdin() }
+    }
+
+    fn streams(&self) -> Streams {
+        Streams { stdin: self.stdin, stdout: self.stdout, stderr: self.stderr && !self.tty, tty: self.tty }
+    }
+
+    fn apply(&self, request: Request) -> Request {
+        let streams = self.streams();
+        let request = match streams {
+            Streams { stdin: false, stdout: false, stderr: false, .. } => request.keep(InvalidRequest::Mismatch(
+                "the options request no stream; request stdin, stdout or stderr".into(),
+            )),
+            _ => request,
+        };
+        let flag = |flag: bool| if flag { "true" } else { "false" };
+        let request = request
+            .param("stdin", flag(streams.stdin))
+            .param("stdout", flag(streams.stdout))
+            .param("stderr", flag(streams.stderr))
+            .param("tty", flag(streams.tty));
+        if self.container.is_empty() { request } else { request.param("container", self.container.as_str()) }
+    }
+}
+
+impl<T> Api<T> {
+    /// Runs a command in a container of a pod. The command does not run in a shell. Returns when the connection is
+    /// established, which can be before the command starts.
+    ///
+    /// The user needs the verbs `get` and `create` for `pods/exec`. The request is a WebSocket over HTTP/1.1, on its
+    /// own connection. Proxies in between must support that.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotFound`, an error if this is not an `Api` for pods, or any other error of a request. A request whose
+    /// connection was lost is not retried, because the command may have run. Failures after the connection is
+    /// established, such as an unknown container, are the error of [`AttachedProcess::status`].
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with timers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection. It is then unknown whether the command ran.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::DynamicObject;
+    /// use pintle_restreq::{Api, ExecOptions};
+    ///
+    /// async fn hostname(pods: &Api<DynamicObject>) -> Result<String, Box<dyn std::error::Error>> {
+    ///     let process = pods.exec("web-1", ["hostname", "-f"], &ExecOptions::default()).await?;
+    ///     let output = process.wait_with_output().await?;
+    ///     output.status?;
+    ///     Ok(String::from_utf8(output.stdout)?)
+    /// }
+    /// ```
+    pub async fn exec<S: AsRef<str>>(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        command: impl IntoIterator<Item = S>,
+        options: &ExecOptions,
+    ) -> Result<AttachedProcess, ApiError> {
+        let mut command = command.into_iter().peekable();
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["exec"]);
+        let request = match command.peek() {
+            Some(_) => command.fold(request, |request, word| request.param("command", word.as_ref())),
+            None => request.keep(InvalidRequest::Mismatch("the command is empty; give a program to run".into())),
+        };
+        process(request, options).await
+    }
+
+    /// Attaches to the main process of a container.
+    ///
+    /// The user needs the verbs `get` and `create` for `pods/attach`. Input reaches the process only if its container
+    /// has `stdin: true`. The output starts at the time of the call.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`exec`](Self::exec).
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with timers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn attach(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &ExecOptions,
+    ) -> Result<AttachedProcess, ApiError> {
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["attach"]);
+        process(request, options).await
+    }
+}
+
+async fn process(request: Request, options: &ExecOptions) -> Result<AttachedProcess, ApiError> {
+    let (socket, protocol, line) = options.apply(request).websocket(&PROTOCOLS).await?;
+    Ok(AttachedProcess::new(socket, protocol, options.streams(), line))
+}

@@ -1,0 +1,297 @@
+//! Logs of containers.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use http::Method;
+use http::header::ACCEPT;
+use pintle_meta::{ApiError, InvalidKey, ObjectKey, Time};
+
+use super::Api;
+use crate::error::InvalidRequest;
+use crate::{ByteStream, Request};
+
+/// The options of [`Api::logs`] and [`Api::log_lines`]: `PodLogOptions`. The default requests the whole log of the
+/// default container.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_restreq::LogOptions;
+///
+/// let crash = LogOptions { previous: true, tail_lines: Some(20), ..LogOptions::default() };
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogOptions {
+    /// The container. Empty means the pod's only container, or the one that its annotation
+    /// `kubectl.kubernetes.io/default-container` names.
+    pub container: String,
+    /// Whether the log continues until the container ends. Only for [`Api::log_lines`].
+    pub follow: bool,
+    /// Whether to read the log of the previous instance of the container, before its last restart.
+    pub previous: bool,
+    /// Only lines of this time span until now. In whole seconds, rounded up. It cannot be combined with `since_time`.
+    pub since: Option<Duration>,
+    /// Only lines since this time.
+    pub since_time: Option<Time>,
+    /// Whether each line starts with its time, in RFC 3339.
+    pub timestamps: bool,
+    /// Only this number of lines, counted from the end.
+    pub tail_lines: Option<u64>,
+    /// The maximum size of the log in bytes, at least 1. The server may send slightly more or less.
+    pub limit_bytes: Option<u64>,
+    /// Only this output of the container. Servers support it since Kubernetes 1.32, behind the feature gate
+    /// `PodLogsQuerySplitStreams`, and not together with `tail_lines`. `None` means both.
+    pub stream: Option<LogSource>,
+}
+
+/// An output of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSource {
+    /// The standard output.
+    Stdout,
+    /// The error output.
+    Stderr,
+}
+
+impl LogOptions {
+    fn apply(&self, request: Request) -> Request {
+        let request = match (self.since, self.since_time) {
+            (Some(_), Some(_)) => request
+                .keep(InvalidRequest::Mismatch("since and since_time exclude each other; set one of them".into())),
+            _ => request,
+        };
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let seconds = |span: Duration| (span.as_secs() + u64::from(span.subsec_nanos() > 0)).max(1);
+        let flag = |flag: bool| flag.then(|| "true".to_owned());
+        let source = |source| match source {
+            LogSource::Stdout => "Stdout".to_owned(),
+            LogSource::Stderr => "Stderr".to_owned(),
+        };
+        let params = [
+            ("container", Some(self.container.clone()).filter(|container| !container.is_empty())),
+            ("follow", flag(self.follow)),
+            ("previous", flag(self.previous)),
+            ("sinceSeconds", number(self.since.map(seconds))),
+            ("sinceTime", self.since_time.map(|time| time.to_string())),
+            ("timestamps", flag(self.timestamps)),
+            ("tailLines", number(self.tail_lines)),
+            ("limitBytes", number(self.limit_bytes)),
+            ("stream", self.stream.map(source)),
+        ];
+        let given = params.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.fold(request, |request, (name, value)| request.param(name, value))
+    }
+}
+
+impl<T> Api<T> {
+    /// Returns the log of a container, up to the client's [`max_body`](crate::RestClientConfig::max_body). Invalid
+    /// UTF-8 is replaced by U+FFFD.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotFound`, `BadRequest` if the container is unknown or has not started, an error if this is not an
+    /// `Api` for pods or if the options follow the log, or any other error of a request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, DynamicObject};
+    /// use pintle_restreq::{Api, LogOptions};
+    ///
+    /// async fn last_words(pods: &Api<DynamicObject>) -> Result<String, ApiError> {
+    ///     let options = LogOptions { previous: true, tail_lines: Some(20), ..LogOptions::default() };
+    ///     pods.logs("web-1", &options).await
+    /// }
+    /// ```
+    pub async fn logs(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &LogOptions,
+    ) -> Result<String, ApiError> {
+        let request = self.log_request(key, options);
+        let request = match options.follow {
+            true => request.keep(InvalidRequest::Mismatch(
+                "a log that is followed has no end; use log_lines, or do not follow it".into(),
+            )),
+            false => request,
+        };
+        Ok(text(&request.raw().await?))
+    }
+
+    /// Returns the log of a container line by line, while it arrives. See [`LogLines`].
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`logs`](Self::logs), but the log can be followed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, DynamicObject};
+    /// use pintle_restreq::{Api, LogOptions};
+    ///
+    /// async fn follow(pods: &Api<DynamicObject>) -> Result<(), ApiError> {
+    ///     let mut lines = pods.log_lines("web-1", &LogOptions { follow: true, ..LogOptions::default() }).await?;
+    ///     while let Some(line) = lines.next().await {
+    ///         println!("{}", line?);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn log_lines(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &LogOptions,
+    ) -> Result<LogLines, ApiError> {
+        let log = self.log_request(key, options).stream().await?;
+        Ok(LogLines { log, splitter: LineSplitter::default(), is_over: false })
+    }
+
+    fn log_request(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>, options: &LogOptions) -> Request {
+        let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["log"]);
+        options.apply(request).header(ACCEPT.as_str(), "*/*")
+    }
+}
+
+/// The lines of a log, without their line ends. [`Api::log_lines`] returns it.
+///
+/// A line above 1 MiB is returned in parts. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the log ends; for
+/// a followed log, that is when the container ends or the server closes the connection. It does not reconnect: to
+/// resume a log, request [`timestamps`](LogOptions::timestamps), and open it again with the last one as
+/// [`since_time`](LogOptions::since_time). The lines of that second then come again.
+#[must_use = "a log is not read until it is polled"]
+pub struct LogLines {
+    log: ByteStream,
+    splitter: LineSplitter,
+    is_over: bool,
+}
+
+impl LogLines {
+    /// Returns the next line, or `None` at the end of the log.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection is lost. The stream has then ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// No line is lost.
+    pub async fn next(&mut self) -> Option<Result<String, ApiError>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for LogLines {
+    type Item = Result<String, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(line) = self.splitter.next_line() {
+                return Poll::Ready(Some(Ok(text(&line))));
+            }
+            if self.is_over {
+                return Poll::Ready(self.splitter.rest().map(|line| Ok(text(&line))));
+            }
+            match ready!(Pin::new(&mut self.log).poll_next(cx)) {
+                Some(Ok(chunk)) => self.splitter.push(&chunk),
+                Some(Err(error)) => {
+                    self.is_over = true;
+                    self.splitter = LineSplitter::default();
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                None => self.is_over = true,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LogLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LogLines").field(&self.log).finish()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Splits bytes into lines.
+#[derive(Default)]
+struct LineSplitter {
+    buffer: BytesMut,
+    /// The start of the buffer has no line end up to here.
+    searched: usize,
+}
+
+/// The maximum size of a line.
+const MAX_LINE: usize = 1 << 20;
+
+impl LineSplitter {
+    fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    fn next_line(&mut self) -> Option<Bytes> {
+        let window = &self.buffer[self.searched..];
+        if let Some(at) = memchr::memchr(b'\n', window) {
+            let end = self.searched + at;
+            if end <= MAX_LINE {
+                self.searched = 0;
+                let mut line = self.buffer.split_to(end + 1).freeze();
+                line.truncate(end);
+                return Some(line);
+            }
+        }
+        self.searched = self.buffer.len().min(MAX_LINE);
+        if self.buffer.len() > MAX_LINE {
+            self.searched = 0;
+            return Some(self.buffer.split_to(MAX_LINE).freeze());
+        }
+        None
+    }
+
+    /// Returns the last line, if it has no line end.
+    fn rest(&mut self) -> Option<Bytes> {
+        self.searched = 0;
+        Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())
+    }
+}
+
+/// Returns the lines of a log that arrives in chunks of this size.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
+    let mut splitter = LineSplitter::default();
+    let mut lines = Vec::new();
+    for chunk in text.chunks(step) {
+        splitter.push(chunk);
+        lines.extend(std::iter::from_fn(|| splitter.next_line()));
+    }
+    lines.extend(splitter.rest());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_do_not_depend_on_chunks() {
+        let long = [vec![b'x'; MAX_LINE + 10], b"\n".to_vec(), vec![b'y'; MAX_LINE], b"\nend".to_vec()].concat();
+        for text in [&b""[..], b"\n", b"a\n\nb\r\nc", b"a\n", &long] {
+            let whole = lines(text, text.len().max(1));
+            let steps: &[usize] = if text.len() > 100 { &[4096, 100_003] } else { &[1, 2, 3] };
+            for step in steps {
+                assert_eq!(lines(text, *step), whole, "chunks of {step} bytes");
+            }
+        }
+        assert_eq!(lines(b"a\n\nb\r\nc", 7), ["a", "", "b\r", "c"]);
+        let sizes: Vec<usize> = lines(&long, 1 << 16).iter().map(Bytes::len).collect();
+        assert_eq!(sizes, [MAX_LINE, 10, MAX_LINE, 3]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Tokens of ServiceAccounts.
+
+use std::time::Duration;
+
+use http::Method;
+use pintle_meta::{ApiError, InvalidKey, ObjectKey, Secret, Time};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::Api;
+
+/// The properties of a token. The default requests a token for the API server, with the server's default lifetime.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use pintle_restreq::TokenRequest;
+///
+/// let vault = TokenRequest {
+///     audiences: vec!["vault".into()],
+///     lifetime: Some(Duration::from_secs(600)),
+///     ..TokenRequest::default()
+/// };
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// The services that accept the token. Empty means the API server.
+    pub audiences: Vec<String>,
+    /// The lifetime, in whole seconds. Servers require at least 10 minutes, and can shorten it. `None` means an hour.
+    pub lifetime: Option<Duration>,
+    /// The token becomes invalid when this object is deleted.
+    pub bound_object: Option<BoundObjectReference>,
+}
+
+/// The object to which a token is bound: a Pod, a Secret or a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BoundObjectReference {
+    /// `v1`.
+    pub api_version: String,
+    /// `Pod`, `Secret` or `Node`.
+    pub kind: String,
+    /// The name of the object.
+    pub name: String,
+    /// The UID of the object. Empty means any object of that name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+}
+
+/// A token of a ServiceAccount. `Debug` does not show the token.
+#[derive(Clone, Debug)]
+pub struct ServiceAccountToken {
+    /// The token.
+    pub token: Secret,
+    /// When the token expires. Request a new one earlier, for example after 80 % of the lifetime.
+    pub expires: Time,
+}
+
+impl<T> Api<T> {
+    /// Creates a token of a ServiceAccount.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotFound`, `Invalid` for a lifetime below 10 minutes, an error if this is not an `Api` for
+    /// serviceaccounts, or any other error of a request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, ClientConfig, DynamicObject};
+    /// use pintle_restreq::{Api, TokenRequest};
+    ///
+    /// async fn impersonated(accounts: &Api<DynamicObject>, server: &str) -> Result<ClientConfig, ApiError> {
+    ///     let created = accounts.create_token("builder", &TokenRequest::default()).await?;
+    ///     let mut config = ClientConfig::new(server);
+    ///     config.token = Some(created.token);
+    ///     Ok(config)
+    /// }
+    /// ```
+    pub async fn create_token(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        token: &TokenRequest,
+    ) -> Result<ServiceAccountToken, ApiError> {
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": token.audiences,
+                "expirationSeconds": token.lifetime.map(|lifetime| lifetime.as_secs()),
+                "boundObjectRef": token.bound_object,
+            },
+        });
+        let request = self.on_object_of("", &["serviceaccounts"], self.client.verb(Method::POST), key);
+        let Created { status } = request.subresource(["token"]).json(&body).object().await?;
+        Ok(ServiceAccountToken { token: Secret::new(status.token), expires: status.expiration_timestamp })
+    }
+}
+
+/// The response. It has no `Debug`, because it has the token.
+#[derive(Deserialize)]
+struct Created {
+    status: CreatedStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CreatedStatus {
+    token: String,
+    expiration_timestamp: Time,
+}

@@ -1,0 +1,284 @@
+//! A list and its changes as one stream.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions};
+use pintle_ratelimit::Backoff;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Api, RetryWatch, retry_watch};
+use crate::Pages;
+
+/// An endless stream of the objects of a resource: all present objects, then each change. It corresponds to kube's
+/// `watcher`, and stores nothing. For a cache, use an informer.
+///
+/// It lists in pages, then watches. If the watch cannot be resumed, because its revision has expired, it lists again.
+/// After an error it continues: the next poll waits for a growing pause of at least a second, and lists again.
+///
+/// The watcher has no task; it makes progress while it is polled. Dropping it ends the watch.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ListOptions, Object, PartialObject};
+/// use pintle_restreq::Api;
+///
+/// async fn follow(pods: &Api<PartialObject>) {
+///     let mut pods = pods.watcher(&ListOptions::default()).applied();
+///     while let Some(pod) = pods.next().await {
+///         match pod {
+///             Ok(pod) => println!("{}", pod.key()),
+///             Err(error) => eprintln!("{error}"),
+///         }
+///     }
+/// }
+/// ```
+#[must_use = "a watcher does nothing until it is polled"]
+pub struct Watcher<T> {
+    api: Api<T>,
+    options: ListOptions,
+    state: State<T>,
+    pauses: Backoff,
+}
+
+/// An event of a [`Watcher`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatcherEvent<T> {
+    /// A list begins. What was known before may have been deleted since.
+    Init,
+    /// An object of the list.
+    InitApply(T),
+    /// The list is complete. Objects that it did not contain do not exist any more.
+    InitDone,
+    /// An object was added or modified.
+    Apply(T),
+    /// An object was deleted. This is its last state.
+    Delete(T),
+}
+
+/// The objects of some events of a [`Watcher`].
+#[must_use = "a watcher does nothing until it is polled"]
+pub struct WatchedObjects<T> {
+    watcher: Watcher<T>,
+    applied: bool,
+    deleted: bool,
+}
+
+enum State<T> {
+    /// Lists after the pause.
+    Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Idle,
+    Page(NextPage<T>),
+    /// The rest of a page, and how to continue after it.
+    Items(VecDeque<T>, After<T>),
+    Watch(Box<RetryWatch<T>>),
+}
+
+enum After<T> {
+    Page(Pages<T>),
+    /// The revision of the list.
+    Watch(String),
+}
+
+type NextPage<T> = Pin<Box<dyn Future<Output = (Pages<T>, Option<Result<List<T>, ApiError>>)> + Send>>;
+
+impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
+    /// Returns the present objects and their changes as a stream: see [`Watcher`]. The selectors and the page size of
+    /// the options apply. Nothing is sent until it is polled.
+    pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
+        let options = ListOptions { continue_token: String::new(), ..options.clone() };
+        Watcher { api: self.clone(), options, state: State::Idle, pauses: retry_watch::pauses() }
+    }
+}
+
+impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
+    /// Returns the next event. Never returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of a list, or a permanent error of a watch. The watcher continues after it.
+    ///
+    /// # Cancel safety
+    ///
+    /// No event is lost.
+    pub async fn next(&mut self) -> Option<Result<WatcherEvent<T>, ApiError>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    /// Returns the objects that are present, added or modified.
+    pub fn applied(self) -> WatchedObjects<T> {
+        WatchedObjects { watcher: self, applied: true, deleted: false }
+    }
+
+    /// Returns the objects that are present, added, modified or deleted.
+    pub fn touched(self) -> WatchedObjects<T> {
+        WatchedObjects { watcher: self, applied: true, deleted: true }
+    }
+
+    /// Returns the last states of deleted objects. Objects that are deleted while the watch is interrupted can be
+    /// missing. An informer reports those, too.
+    pub fn deleted(self) -> WatchedObjects<T> {
+        WatchedObjects { watcher: self, applied: false, deleted: true }
+    }
+
+    fn page(mut pages: Pages<T>) -> State<T> {
+        State::Page(Box::pin(async move {
+            let page = pages.next().await;
+            (pages, page)
+        }))
+    }
+
+    fn watch(&self, revision: String) -> Result<State<T>, ApiError> {
+        let ListOptions { label_selector, field_selector, shard_selector, .. } = self.options.clone();
+        let from = WatchOptions {
+            label_selector,
+            field_selector,
+            shard_selector,
+            resource_version: revision,
+            ..<_>::default()
+        };
+        Ok(State::Watch(Box::new(self.api.retry_watch(&from)?)))
+    }
+
+    /// Lists again after a pause.
+    fn pause(&mut self, error: &ApiError) {
+        let until = Instant::now() + self.pauses.next(error.retry_after);
+        self.state = State::Pausing(Box::pin(sleep_until(until)));
+    }
+
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<WatcherEvent<T>>, ApiError>> {
+        let event = match &mut self.state {
+            State::Pausing(pause) => {
+                ready!(pause.as_mut().poll(cx));
+                self.state = State::Idle;
+                None
+            }
+            State::Idle => {
+                self.state = Self::page(self.api.pages(&self.options));
+                Some(WatcherEvent::Init)
+            }
+            State::Page(page) => {
+                let (pages, page) = ready!(page.as_mut().poll(cx));
+                // A list has at least one page, and the last page has no continue token.
+                let List { metadata, items, .. } =
+                    page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")))?;
+                let after = match metadata.continue_token.is_empty() {
+                    true => After::Watch(metadata.resource_version),
+                    false => After::Page(pages),
+                };
+                self.state = State::Items(items.into(), after);
+                None
+            }
+            State::Items(items, after) => match (items.pop_front(), after) {
+                (Some(item), _) => Some(WatcherEvent::InitApply(item)),
+                (None, after) => match std::mem::replace(after, After::Watch(String::new())) {
+                    After::Page(pages) => {
+                        self.state = Self::page(pages);
+                        None
+                    }
+                    After::Watch(revision) => {
+                        self.state = self.watch(revision)?;
+                        Some(WatcherEvent::InitDone)
+                    }
+                },
+            },
+            State::Watch(watch) => match ready!(Pin::new(&mut **watch).poll_next(cx)) {
+                Some(Ok(event)) => {
+                    self.pauses.reset();
+                    match event {
+                        WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
+                        WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
+                        // A `RetryWatch` handles these itself.
+                        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => {
+                    self.state = State::Idle;
+                    None
+                }
+            },
+        };
+        Poll::Ready(Ok(event))
+    }
+}
+
+impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
+    /// Returns the next object. Never returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Watcher::next`].
+    ///
+    /// # Cancel safety
+    ///
+    /// No object is lost.
+    pub async fn next(&mut self) -> Option<Result<T, ApiError>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+/// No state is address-sensitive: futures are boxed.
+impl<T> Unpin for Watcher<T> {}
+
+impl<T> Unpin for WatchedObjects<T> {}
+
+impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
+    type Item = Result<WatcherEvent<T>, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match ready!(self.poll_step(cx)) {
+                Ok(None) => {}
+                Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
+                Err(error) => {
+                    self.pause(&error);
+                    // That is a part of normal operation.
+                    if !error.is_expired() {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    tracing::debug!("listing again: {error}");
+                }
+            }
+        }
+    }
+}
+
+impl<T: Object + DeserializeOwned + Send + 'static> Stream for WatchedObjects<T> {
+    type Item = Result<T, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let object = match ready!(Pin::new(&mut self.watcher).poll_next(cx)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(WatcherEvent::Apply(object) | WatcherEvent::InitApply(object))) if self.applied => object,
+                Some(Ok(WatcherEvent::Delete(object))) if self.deleted => object,
+                Some(Ok(_)) => continue,
+            };
+            return Poll::Ready(Some(Ok(object)));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Watcher<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("api", &self.api).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for WatchedObjects<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedObjects")
+            .field("watcher", &self.watcher)
+            .field("applied", &self.applied)
+            .field("deleted", &self.deleted)
+            .finish()
+    }
+}

@@ -1,0 +1,133 @@
+//! Scaling and restarting workloads, and cordoning nodes.
+
+use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Api;
+use super::subresource::Subresource;
+
+/// The `scale` subresource of a workload: `autoscaling/v1` `Scale`. [`Api::scale`] returns the methods for it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct WorkloadScale {
+    /// `autoscaling/v1` and `Scale`.
+    #[serde(flatten)]
+    pub types: TypeMeta,
+    /// The name, namespace and resourceVersion of the workload.
+    pub metadata: ObjectMeta,
+    /// The desired scale.
+    #[serde(default)]
+    pub spec: ScaleSpec,
+    /// The current scale.
+    #[serde(default)]
+    pub status: ScaleStatus,
+}
+
+/// The desired scale of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ScaleSpec {
+    /// The desired number of replicas.
+    #[serde(default)]
+    pub replicas: i32,
+}
+
+/// The current scale of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ScaleStatus {
+    /// The current number of replicas.
+    #[serde(default)]
+    pub replicas: i32,
+    /// The label selector of the replicas, as text. It can be empty.
+    #[serde(default)]
+    pub selector: String,
+}
+
+/// The annotation that `kubectl rollout restart` writes.
+const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
+impl<T> Api<T> {
+    /// Returns the scale of a workload, such as a Deployment, or of a custom resource with a `scale` subresource.
+    /// Nothing is sent yet.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, DynamicObject, Patch, WriteOptions};
+    /// use pintle_restreq::Api;
+    /// use serde_json::json;
+    ///
+    /// async fn double(deployments: &Api<DynamicObject>) -> Result<i32, ApiError> {
+    ///     let scale = deployments.scale("web");
+    ///     let mut wanted = scale.get().await?;
+    ///     wanted.spec.replicas *= 2;
+    ///     // Returns a conflict if the Deployment has changed meanwhile.
+    ///     Ok(scale.update(&wanted, &WriteOptions::default()).await?.spec.replicas)
+    /// }
+    ///
+    /// async fn stop(deployments: &Api<DynamicObject>) -> Result<(), ApiError> {
+    ///     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    ///     deployments.scale("web").patch(&none, &WriteOptions::default()).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn scale(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Subresource<WorkloadScale> {
+        self.subresource(key, "scale")
+    }
+}
+
+impl<T: DeserializeOwned> Api<T> {
+    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet by a rollout, as `kubectl rollout restart` does: sets
+    /// an annotation of the pod template to the current time.
+    ///
+    /// A paused Deployment restarts its pods when it is resumed. Two calls within a second restart the pods once.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotFound`, an error if this is an `Api` for another resource, or any other error of a request.
+    pub async fn restart(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
+        self.expect_resource("apps", &["deployments", "daemonsets", "statefulsets"])?;
+        let template = json!({"metadata": {"annotations": {RESTARTED_AT: Time::now()}}});
+        self.patch(key, &Patch::Merge(json!({"spec": {"template": template}})), options).await
+    }
+
+    /// Marks a node as unschedulable. Its pods continue to run.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotFound`, an error if this is not an `Api` for nodes, or any other error of a request.
+    pub async fn cordon(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
+        self.set_unschedulable(key, json!(true), options).await
+    }
+
+    /// Marks a node as schedulable again.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`cordon`](Self::cordon).
+    pub async fn uncordon(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
+        self.set_unschedulable(key, Value::Null, options).await
+    }
+
+    async fn set_unschedulable(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        value: Value,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
+        self.expect_resource("", &["nodes"])?;
+        self.patch(key, &Patch::Merge(json!({"spec": {"unschedulable": value}})), options).await
+    }
+}

@@ -1,0 +1,109 @@
+//! Several streams over one WebSocket, in the channel protocols of Kubernetes.
+//!
+//! The first byte of each message is its channel. The version `v5.channel.k8s.io` adds a signal that closes one
+//! channel.
+
+mod demux;
+mod driver;
+mod halves;
+mod state;
+
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+
+use self::driver::Driver;
+pub(crate) use self::halves::{Receiver, Sender};
+use self::state::Shared;
+pub(crate) use self::state::{CloseSignal, End, Layout};
+use crate::websocket::WebSocket;
+
+/// The shared owner of a connection. The connection ends when the last clone is dropped.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<Owner>);
+
+struct Owner {
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+/// Starts the task that drives the connection.
+pub(crate) fn open(socket: WebSocket, layout: Layout) -> Connection {
+    let shared = Arc::new(Shared::new(&layout));
+    let task = tokio::spawn(Driver::new(socket, shared.clone(), layout)).abort_handle();
+    Connection(Arc::new(Owner { shared, task }))
+}
+
+impl Connection {
+    fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    /// Returns the sender of the only channel to the server. To be called once.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender::new(self.clone())
+    }
+
+    /// Returns the receiver of the channel at this index of [`Layout::inputs`]. To be called once for each.
+    pub(crate) fn receiver(&self, index: usize) -> Receiver {
+        Receiver::new(self.clone(), index)
+    }
+
+    /// Sends a message that replaces an earlier one of the same kind if that is still waiting. Returns the end of the
+    /// connection if it has ended.
+    pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
+        self.shared().send_latest(message)
+    }
+
+    /// Returns the content of the error channel, unless it is empty. Control characters are replaced.
+    pub(crate) fn error_text(&self) -> Option<String> {
+        self.shared().error_text()
+    }
+
+    /// Waits until `decide` returns a value. It gets the content of the error channel, and whether the connection has
+    /// ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is consumed.
+    pub(crate) async fn outcome<T>(&self, mut decide: impl FnMut(&[u8], Option<&End>) -> Option<T>) -> T {
+        std::future::poll_fn(|cx| self.shared().poll_outcome(cx, &mut decide)).await
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Returns what the readers of all inputs and of the error channel get from these messages.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
+    use std::task::{Context, Poll, Waker};
+
+    let (shared, mut demux) = (Shared::new(&layout), demux::Demux::new(layout));
+    let mut inputs = vec![Vec::new(); layout.inputs.len()];
+    let mut read_all = |shared: &Shared| {
+        for (index, input) in inputs.iter_mut().enumerate() {
+            let mut buffer = [0; 700];
+            let mut buffer = tokio::io::ReadBuf::new(&mut buffer);
+            let cx = Context::from_waker(Waker::noop());
+            while let Poll::Ready(Ok(())) = shared.poll_read(index, &cx, &mut buffer)
+                && !buffer.filled().is_empty()
+            {
+                input.extend_from_slice(buffer.filled());
+                buffer.clear();
+            }
+        }
+    };
+    for message in messages {
+        let mut held = demux.dispatch(&shared, message.clone());
+        while let Some((index, data)) = held {
+            read_all(&shared);
+            held = shared.push(index, data).map(|data| (index, data));
+        }
+    }
+    read_all(&shared);
+    (inputs, shared.error_text().unwrap_or_default())
+}

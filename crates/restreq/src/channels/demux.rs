@@ -1,0 +1,48 @@
+//! The messages from the server. No I/O.
+
+use bytes::{Buf, Bytes};
+
+use super::state::{CLOSE, CloseSignal, Layout, Shared};
+
+/// Passes each message to its channel.
+pub(super) struct Demux {
+    layout: Layout,
+    /// The missing bytes of each input's preamble, and then of the error channel's.
+    preambles: Vec<usize>,
+}
+
+impl Demux {
+    pub(super) fn new(layout: Layout) -> Self {
+        Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
+    }
+
+    /// Passes a message to its channel. Returns the channel's index and the data if its reader has enough.
+    pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
+        // Servers announce themselves by messages without data.
+        if data.is_empty() {
+            return None;
+        }
+        let channel = data.get_u8();
+        let index_of = |channel: u8| self.layout.inputs.iter().position(|input| *input == channel);
+        if channel == CLOSE && self.layout.close_signal == CloseSignal::Message {
+            if let Some(index) = data.first().and_then(|channel| index_of(*channel)) {
+                shared.close_input(index);
+            }
+        } else if channel == self.layout.error {
+            self.skip_preamble(self.layout.inputs.len(), &mut data);
+            shared.push_error(&data);
+        } else if let Some(index) = index_of(channel) {
+            self.skip_preamble(index, &mut data);
+            return shared.push(index, data).map(|data| (index, data));
+        } else {
+            tracing::debug!(channel, bytes = data.len(), "ignoring data of a channel that was not requested");
+        }
+        None
+    }
+
+    fn skip_preamble(&mut self, index: usize, data: &mut Bytes) {
+        let skipped = self.preambles[index].min(data.len());
+        data.advance(skipped);
+        self.preambles[index] -= skipped;
+    }
+}

@@ -1,0 +1,158 @@
+//! The task of a connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_sink::Sink;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use super::demux::Demux;
+use super::state::{End, Layout, Shared};
+use crate::websocket::{MAX_MESSAGE, WebSocket};
+
+/// Moves data between the WebSocket and the streams.
+///
+/// Sending and receiving do not wait for each other. If they did, a command that copies its input to its output could
+/// block both sides. If a reader has enough data, the driver holds one message and stops reading, so the server has to
+/// wait. Lost peers are detected by TCP: see `connect.rs`.
+pub(super) struct Driver {
+    socket: WebSocket,
+    shared: Arc<Shared>,
+    demux: Demux,
+    /// A message for a channel whose reader has enough.
+    held: Option<(usize, Bytes)>,
+    can_send: bool,
+    pings: Interval,
+}
+
+/// Proxies drop connections without traffic, some after a minute.
+const PING_PERIOD: Duration = Duration::from_secs(30);
+
+/// The result of a step.
+enum Step {
+    /// Something moved, so another step may be possible.
+    Moved,
+    /// The driver must wait.
+    Waits,
+    End(End),
+}
+
+impl Driver {
+    pub(super) fn new(socket: WebSocket, shared: Arc<Shared>, layout: Layout) -> Self {
+        let mut pings = interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { socket, shared, demux: Demux::new(layout), held: None, can_send: true, pings }
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let has_sent = self.send(cx);
+            match self.receive(cx) {
+                Step::End(end) => return Poll::Ready(end),
+                Step::Waits if !has_sent => return Poll::Pending,
+                Step::Waits | Step::Moved => {}
+            }
+        }
+    }
+
+    /// Sends what can be sent. Returns whether that was anything. After an error, the driver only receives: the server
+    /// may have sent its status before it closed the connection.
+    fn send(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.can_send {
+            return false;
+        }
+        let (has_sent, result) = self.try_send(cx);
+        if let Err(error) = result {
+            self.can_send = false;
+            self.shared.fail_output(&error.to_string());
+        }
+        has_sent
+    }
+
+    fn try_send(&mut self, cx: &mut Context<'_>) -> (bool, Result<(), tungstenite::Error>) {
+        let mut has_sent = false;
+        while let Poll::Ready(ready) = Pin::new(&mut self.socket).poll_ready(cx) {
+            let message = match self.pings.poll_tick(cx) {
+                Poll::Ready(_) => Some(Message::Ping(Bytes::new())),
+                Poll::Pending => self.shared.next_message().map(Message::Binary),
+            };
+            let Some(message) = message else { break };
+            if let Err(error) = ready.and_then(|()| Pin::new(&mut self.socket).start_send(message)) {
+                return (has_sent, Err(error));
+            }
+            has_sent = true;
+        }
+        match Pin::new(&mut self.socket).poll_flush(cx) {
+            Poll::Ready(flushed) => (has_sent, flushed),
+            Poll::Pending => (has_sent, Ok(())),
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Context<'_>) -> Step {
+        if let Some((index, data)) = self.held.take()
+            && let Some(data) = self.shared.push(index, data)
+        {
+            self.held = Some((index, data));
+            return Step::Waits;
+        }
+        match Pin::new(&mut self.socket).poll_next(cx) {
+            Poll::Pending => Step::Waits,
+            Poll::Ready(None) => Step::End(End::Closed),
+            Poll::Ready(Some(Err(error))) => Step::End(End::Lost(reason(&error).into())),
+            Poll::Ready(Some(Ok(Message::Close(frame)))) => {
+                // The response to the close frame is only a courtesy.
+                let _: Poll<_> = Pin::new(&mut self.socket).poll_flush(cx);
+                Step::End(closed(frame))
+            }
+            Poll::Ready(Some(Ok(message @ (Message::Binary(_) | Message::Text(_))))) => {
+                self.held = self.demux.dispatch(&self.shared, message.into_data());
+                Step::Moved
+            }
+            Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => Step::Moved,
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.set_driver(cx);
+        self.run(cx).map(|end| self.shared.finish(end))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.finish(End::Lost("its task has ended, with its runtime".into()));
+    }
+}
+
+fn reason(error: &tungstenite::Error) -> String {
+    match error {
+        tungstenite::Error::Capacity(CapacityError::MessageTooLong { size, .. }) => {
+            format!("a message of {size} bytes is larger than the limit of {MAX_MESSAGE} bytes")
+        }
+        error => error.to_string(),
+    }
+}
+
+fn closed(frame: Option<CloseFrame>) -> End {
+    match frame {
+        None => End::Closed,
+        Some(CloseFrame { code: CloseCode::Normal | CloseCode::Away | CloseCode::Status, .. }) => End::Closed,
+        Some(CloseFrame { code, reason }) => {
+            // The text is the server's. Control characters could forge a line of a log.
+            let reason = reason.replace(char::is_control, " ");
+            End::Lost(format!("the server closed the WebSocket with code {code}: {reason:?}").into())
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The ends of the channels, as tokio streams.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Connection;
+use super::state::NO_CLOSE;
+
+/// One channel from the server. Dropping it discards the rest of its data.
+pub(crate) struct Receiver {
+    connection: Connection,
+    index: usize,
+}
+
+/// The channel to the server. Dropping it closes the channel.
+pub(crate) struct Sender(Connection);
+
+impl Receiver {
+    pub(super) fn new(connection: Connection, index: usize) -> Self {
+        Self { connection, index }
+    }
+}
+
+impl Sender {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self(connection)
+    }
+}
+
+impl AsyncRead for Receiver {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.connection.shared().poll_read(self.index, cx, buf)
+    }
+}
+
+impl AsyncWrite for Sender {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.shared().poll_write(cx, data)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.shared().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.shared().poll_close(cx)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.connection.shared().abandon(self.index);
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if !self.0.shared().close() {
+            tracing::warn!("the input of a command was dropped, but {NO_CLOSE}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The state that the task of a connection shares with the streams. No I/O.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::ReadBuf;
+
+/// The channels of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// The channels from the server.
+    pub(crate) inputs: &'static [u8],
+    /// The channel for the status or the error.
+    pub(crate) error: u8,
+    /// The number of bytes with which the server introduces each of its channels.
+    pub(crate) preamble: usize,
+    /// How to close the channel to the server.
+    pub(crate) close_signal: CloseSignal,
+}
+
+/// How a client tells the server that a stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CloseSignal {
+    /// By a message: `v5.channel.k8s.io`.
+    Message,
+    /// The protocol cannot express it, and the caller must know.
+    Unsupported,
+    /// The protocol cannot express it. Closing only flushes.
+    Flush,
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    /// The server closed it properly.
+    Closed,
+    /// It broke, for this reason.
+    Lost(Arc<str>),
+}
+
+/// The channel to the server.
+pub(super) const OUTPUT: u8 = 0;
+/// The channel of close signals.
+pub(super) const CLOSE: u8 = 255;
+/// How much unread data of a channel is buffered, plus one message.
+pub(super) const MAX_UNREAD: usize = 64 << 10;
+/// The memory of a message in addition to its data.
+const OVERHEAD: usize = 64;
+/// Smaller messages are copied. Otherwise a few bytes could keep a whole read buffer in memory.
+const SMALL: usize = 4 << 10;
+/// The maximum size of a message to the server, as in client-go.
+const MAX_CHUNK: usize = 32 << 10;
+/// How much of the error channel is kept.
+const MAX_ERROR: usize = 64 << 10;
+
+pub(super) struct Shared(Mutex<State>);
+
+struct State {
+    inputs: Vec<Input>,
+    output: Output,
+    /// A message to the server that a later one replaces.
+    latest: Option<Bytes>,
+    error: Vec<u8>,
+    end: Option<End>,
+    /// The task of the connection.
+    driver: Option<Waker>,
+    /// The caller that waits for the outcome.
+    observer: Option<Waker>,
+}
+
+#[derive(Default)]
+struct Input {
+    unread: VecDeque<Bytes>,
+    /// The size of `unread`, with overhead.
+    size: usize,
+    is_closed: bool,
+    /// The reader was dropped.
+    is_abandoned: bool,
+    reader: Option<Waker>,
+}
+
+struct Output {
+    close_signal: CloseSignal,
+    /// The next message.
+    pending: Option<Bytes>,
+    close: Close,
+    writer: Option<Waker>,
+    /// Why the server cannot receive more.
+    fault: Option<Arc<str>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Close {
+    Open,
+    Requested,
+    Done,
+}
+
+impl Shared {
+    pub(super) fn new(layout: &Layout) -> Self {
+        Self(Mutex::new(State {
+            inputs: layout.inputs.iter().map(|_| Input::default()).collect(),
+            output: Output {
+                close_signal: layout.close_signal,
+                pending: None,
+                close: Close::Open,
+                writer: None,
+                fault: None,
+            },
+            latest: None,
+            error: Vec::new(),
+            end: None,
+            driver: None,
+            observer: None,
+        }))
+    }
+
+    /// Sets the waker of the connection's task.
+    pub(super) fn set_driver(&self, cx: &Context<'_>) {
+        register(&mut self.lock().driver, cx);
+    }
+
+    /// Takes the next message for the server.
+    pub(super) fn next_message(&self) -> Option<Bytes> {
+        let mut state = self.lock();
+        if let Some(latest) = state.latest.take() {
+            return Some(latest);
+        }
+        let output = &mut state.output;
+        let message = match output.pending.take() {
+            None if output.close == Close::Requested => {
+                output.close = Close::Done;
+                Some(Bytes::from_static(&[CLOSE, OUTPUT]))
+            }
+            pending => pending,
+        };
+        let writer = output.writer.take().filter(|_| message.is_some());
+        drop(state);
+        wake(writer);
+        message
+    }
+
+    /// Passes data to the reader of a channel. Returns the data if the reader has enough.
+    pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
+        let mut state = self.lock();
+        let input = &mut state.inputs[index];
+        if input.is_abandoned || input.is_closed || data.is_empty() {
+            return None;
+        }
+        if input.size >= MAX_UNREAD {
+            return Some(data);
+        }
+        let data = if data.len() < SMALL { Bytes::copy_from_slice(&data) } else { data };
+        input.size += data.len() + OVERHEAD;
+        input.unread.push_back(data);
+        let reader = input.reader.take();
+        drop(state);
+        wake(reader);
+        None
+    }
+
+    pub(super) fn push_error(&self, data: &[u8]) {
+        let mut state = self.lock();
+        let room = MAX_ERROR.saturating_sub(state.error.len());
+        state.error.extend_from_slice(&data[..data.len().min(room)]);
+        let observer = state.observer.take();
+        drop(state);
+        wake(observer);
+    }
+
+    /// Ends one channel from the server.
+    pub(super) fn close_input(&self, index: usize) {
+        let mut state = self.lock();
+        let input = &mut state.inputs[index];
+        input.is_closed = true;
+        let reader = input.reader.take();
+        drop(state);
+        wake(reader);
+    }
+
+    /// Records that nothing can be sent any more. Received data stays readable.
+    pub(super) fn fail_output(&self, why: &str) {
+        let mut state = self.lock();
+        state.output.fault.get_or_insert_with(|| why.into());
+        state.output.pending = None;
+        let writer = state.output.writer.take();
+        drop(state);
+        wake(writer);
+    }
+
+    /// Records the end of the connection, unless it has already ended.
+    pub(super) fn finish(&self, end: End) {
+        let mut state = self.lock();
+        state.end.get_or_insert(end);
+        let wakers: Vec<Waker> = (state.inputs.iter_mut().filter_map(|input| input.reader.take()))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .chain(state.output.writer.take())
+            .chain(state.observer.take())
+            .collect();
+        drop(state);
+        wake(wakers);
+    }
+
+    pub(super) fn send_latest(&self, message: Bytes) -> Result<(), End> {
+        let mut state = self.lock();
+        if let Some(end) = &state.end {
+            return Err(end.clone());
+        }
+        state.latest = Some(message);
+        let driver = state.driver.clone();
+        drop(state);
+        wake(driver);
+        Ok(())
+    }
+
+    pub(super) fn error_text(&self) -> Option<String> {
+        let state = self.lock();
+        let text = (!state.error.is_empty()).then(|| String::from_utf8_lossy(&state.error).into_owned());
+        text.map(|text| text.replace(char::is_control, " "))
+    }
+
+    pub(super) fn poll_outcome<T>(
+        &self,
+        cx: &Context<'_>,
+        decide: &mut impl FnMut(&[u8], Option<&End>) -> Option<T>,
+    ) -> Poll<T> {
+        let mut state = self.lock();
+        if let Some(outcome) = decide(&state.error, state.end.as_ref()) {
+            return Poll::Ready(outcome);
+        }
+        register(&mut state.observer, cx);
+        Poll::Pending
+    }
+
+    /// Reads from a channel. Nothing read means the end of the channel.
+    pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.lock();
+        let State { inputs, error, end, driver, .. } = &mut *state;
+        let input = &mut inputs[index];
+        let Some(front) = input.unread.front_mut() else {
+            return match end {
+                _ if input.is_closed => Poll::Ready(Ok(())),
+                Some(End::Closed) => Poll::Ready(Ok(())),
+                // The server sends its status last, so the output is complete.
+                Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
+                Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
+                None => {
+                    register(&mut input.reader, cx);
+                    Poll::Pending
+                }
+            };
+        };
+        let read = front.len().min(buf.remaining());
+        buf.put_slice(&front[..read]);
+        front.advance(read);
+        let was_full = input.size >= MAX_UNREAD;
+        input.size -= read;
+        if front.is_empty() {
+            input.unread.pop_front();
+            input.size -= OVERHEAD;
+        }
+        let driver = driver.clone().filter(|_| was_full && input.size < MAX_UNREAD);
+        drop(state);
+        wake(driver);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Drops the unread data of a channel, and all data that follows.
+    pub(super) fn abandon(&self, index: usize) {
+        let mut state = self.lock();
+        let input = &mut state.inputs[index];
+        input.is_abandoned = true;
+        let unread = std::mem::take(&mut input.unread);
+        let driver = state.driver.clone();
+        drop(state);
+        drop(unread);
+        wake(driver);
+    }
+
+    /// Stores the next message for the server, and returns how much of the data it contains.
+    pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.lock();
+        if state.output.close != Close::Open {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the stream is closed")));
+        }
+        ready!(state.poll_output(cx))?;
+        let chunk = &data[..data.len().min(MAX_CHUNK)];
+        if chunk.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let mut message = BytesMut::with_capacity(1 + chunk.len());
+        message.put_u8(OUTPUT);
+        message.put_slice(chunk);
+        state.output.pending = Some(message.freeze());
+        let driver = state.driver.clone();
+        drop(state);
+        wake(driver);
+        Poll::Ready(Ok(chunk.len()))
+    }
+
+    /// Waits until the connection has taken the last message.
+    pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.lock();
+        match state.output.pending {
+            None => Poll::Ready(Ok(())),
+            Some(_) => state.poll_output(cx),
+        }
+    }
+
+    /// Closes the channel to the server, after the last message.
+    pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
+        let mut state = self.lock();
+        match (state.output.close_signal, state.output.close) {
+            (CloseSignal::Flush, _) | (_, Close::Done) => return Poll::Ready(Ok(())),
+            (CloseSignal::Unsupported, _) => {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, NO_CLOSE)));
+            }
+            (CloseSignal::Message, _) => {}
+        }
+        // After the end there is nothing left to close.
+        if state.end.is_some() || state.output.fault.is_some() {
+            state.output.close = Close::Done;
+            return Poll::Ready(Ok(()));
+        }
+        state.output.close = Close::Requested;
+        register(&mut state.output.writer, cx);
+        let driver = state.driver.clone();
+        drop(state);
+        wake(driver);
+        Poll::Pending
+    }
+
+    /// Closes the channel to the server without waiting. Returns whether the server will know.
+    pub(super) fn close(&self) -> bool {
+        let mut state = self.lock();
+        if state.end.is_some() || state.output.close != Close::Open {
+            return true;
+        }
+        match state.output.close_signal {
+            CloseSignal::Flush => return true,
+            CloseSignal::Unsupported => return false,
+            CloseSignal::Message => state.output.close = Close::Requested,
+        }
+        let driver = state.driver.clone();
+        drop(state);
+        wake(driver);
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code under this lock panics with partial changes.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error of closing a stream that cannot be closed.
+pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
+    command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
+
+impl State {
+    /// Waits for the place of the next message.
+    fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let why = match (&self.output.fault, &self.end) {
+            (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),
+            (None, Some(End::Closed)) => "the server closed the connection".to_owned(),
+            (None, None) if self.output.pending.is_none() => return Poll::Ready(Ok(())),
+            (None, None) => {
+                register(&mut self.output.writer, cx);
+                return Poll::Pending;
+            }
+        };
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, why)))
+    }
+}
+
+/// Returns the message for a lost connection.
+fn lost(why: &str) -> String {
+    format!("the connection to the API server was lost: {why}")
+}
+
+fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
+    match slot {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *slot = Some(cx.waker().clone()),
+    }
+}
+
+/// Wakers run the runtime's code, so they are called outside of the lock.
+fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    wakers.into_iter().for_each(Waker::wake);
+}

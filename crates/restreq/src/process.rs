@@ -1,0 +1,371 @@
+//! A command in a container.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use pintle_meta::{ApiError, RequestLine, Status};
+use serde::Serialize;
+use thiserror::Error as ThisError;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+
+use crate::channels::{self, CloseSignal, Connection, End, Layout, Receiver, Sender};
+use crate::websocket::WebSocket;
+
+/// A command in a container, with its streams. [`Api::exec`](crate::Api::exec) and [`Api::attach`](crate::Api::attach)
+/// return it.
+///
+/// Take the streams out of the fields, as with [`tokio::process::Child`]. A field is `None` if the stream was not
+/// requested.
+///
+/// - **Backpressure**: at most 64 KiB plus one message are buffered for each stream. All streams share one connection,
+///   so the server waits while one of them is full: read stdout and stderr at the same time, or drop the one that you
+///   do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+/// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the input of the command. Servers
+///   before Kubernetes 1.30 speak `v4.channel.k8s.io`, which cannot do that: the command does not see the end of its
+///   input, and shutting down `stdin` returns an error.
+/// - **End of the connection**: the connection ends when the process and all of its streams are dropped. Input that was
+///   written but not flushed can then be lost. A command without a terminal may continue to run in the container.
+/// - **Lost connections**: reading returns an error. The end of the output always means that the output is complete.
+///
+/// A task drives the connection. It runs on the runtime of the call, and ends with the connection.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::DynamicObject;
+/// use pintle_restreq::{Api, ExecOptions};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// async fn echo(pods: &Api<DynamicObject>) -> Result<String, Box<dyn std::error::Error>> {
+///     let mut process = pods.exec("web-1", ["cat"], &ExecOptions::with_stdin()).await?;
+///     let mut stdin = process.stdin.take().expect("stdin was requested");
+///     stdin.write_all(b"hello").await?;
+///     stdin.shutdown().await?;
+///     let mut stdout = process.stdout.take().expect("stdout was requested");
+///     let mut text = String::new();
+///     stdout.read_to_string(&mut text).await?;
+///     process.status().await?;
+///     Ok(text)
+/// }
+/// ```
+///
+/// [`tokio::process::Child`]: https://docs.rs/tokio/latest/tokio/process/struct.Child.html
+pub struct AttachedProcess {
+    /// The input of the command.
+    pub stdin: Option<ProcessInput>,
+    /// The output of the command. With a terminal, it includes the errors.
+    pub stdout: Option<ProcessOutput>,
+    /// The error output of the command. `None` with a terminal.
+    pub stderr: Option<ProcessOutput>,
+    /// The terminal, if the options requested one.
+    pub terminal: Option<Terminal>,
+    connection: Connection,
+    request: Arc<RequestLine>,
+    protocol: &'static str,
+}
+
+/// The input of a command. Dropping it closes the input: see [`AttachedProcess`].
+///
+/// # Cancel safety
+///
+/// A write that was not ready has stored nothing.
+pub struct ProcessInput(Sender);
+
+/// One output of a command. Dropping it discards the rest of the output.
+///
+/// # Cancel safety
+///
+/// A read that was not ready has consumed nothing.
+pub struct ProcessOutput(Receiver);
+
+/// The terminal of a command. Clones change the same terminal.
+#[derive(Clone)]
+pub struct Terminal(Connection);
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TerminalSize {
+    /// The number of columns.
+    pub width: u16,
+    /// The number of rows.
+    pub height: u16,
+}
+
+/// The whole output of a command. `Debug` shows only its size, because it can be a secret.
+#[derive(Clone)]
+pub struct CommandOutput {
+    /// The output. With a terminal, it includes the errors.
+    pub stdout: Vec<u8>,
+    /// The error output.
+    pub stderr: Vec<u8>,
+    /// How the command ended.
+    pub status: Result<(), ExecError>,
+}
+
+/// How a command failed. Each message names the request.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_restreq::{AttachedProcess, ExecError};
+///
+/// async fn is_present(mut test: AttachedProcess) -> Result<bool, ExecError> {
+///     match test.status().await {
+///         Ok(()) => Ok(true),
+///         Err(error) if error.exit_code() == Some(1) => Ok(false),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum ExecError {
+    /// The connection ended before the status of the command arrived. The command may still run.
+    #[error("{request}: the status of the command did not arrive: {message}")]
+    Disconnected {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// Why the connection ended.
+        message: Box<str>,
+    },
+    /// The command ended with an exit code other than 0.
+    #[error("{request}: the command ended with exit code {code}")]
+    ExitCode {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// The exit code.
+        code: i32,
+        /// The server's status.
+        status: Box<Status>,
+    },
+    /// The command could not run, or not to its end. For example, the container does not exist or its node is not
+    /// reachable.
+    #[error("{request}: {status}")]
+    Failed {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// The server's status.
+        status: Box<Status>,
+    },
+}
+
+impl ExecError {
+    /// Returns the exit code, if the command ended with one.
+    pub fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::ExitCode { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Returns the server's status, if it arrived.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
+            Self::Disconnected { .. } => None,
+        }
+    }
+}
+
+impl From<ExecError> for ApiError {
+    fn from(error: ExecError) -> Self {
+        let (request, error) = match error {
+            ExecError::ExitCode { request, status, .. } | ExecError::Failed { request, status } => {
+                (request, Self::from(*status))
+            }
+            ExecError::Disconnected { request, message } => (request, Self::transport(String::from(message))),
+        };
+        Self { request: Some(request), ..error }
+    }
+}
+
+/// The subprotocols of [`Api::exec`](crate::Api::exec), in the order of preference.
+pub(crate) const PROTOCOLS: [&str; 2] = [V5, "v4.channel.k8s.io"];
+const V5: &str = "v5.channel.k8s.io";
+
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const ERROR: u8 = 3;
+const RESIZE: u8 = 4;
+
+/// The requested streams.
+#[derive(Clone, Copy)]
+pub(crate) struct Streams {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
+    pub(crate) tty: bool,
+}
+
+impl AttachedProcess {
+    pub(crate) fn new(socket: WebSocket, protocol: &'static str, streams: Streams, request: Arc<RequestLine>) -> Self {
+        let close_signal = if protocol == V5 { CloseSignal::Message } else { CloseSignal::Unsupported };
+        let layout = Layout { inputs: &[STDOUT, STDERR], error: ERROR, preamble: 0, close_signal };
+        let connection = channels::open(socket, layout);
+        Self {
+            stdin: streams.stdin.then(|| ProcessInput(connection.sender())),
+            stdout: streams.stdout.then(|| ProcessOutput(connection.receiver(0))),
+            stderr: streams.stderr.then(|| ProcessOutput(connection.receiver(1))),
+            terminal: streams.tty.then(|| Terminal(connection.clone())),
+            connection,
+            request,
+            protocol,
+        }
+    }
+
+    /// Returns the subprotocol that the server chose: `v5.channel.k8s.io` or `v4.channel.k8s.io`.
+    pub fn protocol(&self) -> &'static str {
+        self.protocol
+    }
+
+    /// Waits until the command ends. First drops the streams that are still in the fields: that closes the input and
+    /// discards the output. Take a stream out of its field to use it longer.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ExecError::ExitCode`] for an exit code other than 0, or the error that prevented a status.
+    ///
+    /// # Cancel safety
+    ///
+    /// The status is not lost: a later call returns it. The streams are dropped.
+    pub async fn status(&mut self) -> Result<(), ExecError> {
+        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+        self.wait().await
+    }
+
+    /// Closes the input, and reads the output until the command ends. The output is read into memory as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Returns an I/O error if the connection is lost within the output. [`CommandOutput::status`] has the command's
+    /// own failure.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the connection, and loses the output.
+    pub async fn wait_with_output(mut self) -> io::Result<CommandOutput> {
+        self.stdin = None;
+        let (mut stdout, mut stderr) = (self.stdout.take(), self.stderr.take());
+        let (stdout, stderr) = tokio::try_join!(whole(&mut stdout), whole(&mut stderr))?;
+        Ok(CommandOutput { stdout, stderr, status: self.wait().await })
+    }
+
+    async fn wait(&self) -> Result<(), ExecError> {
+        let request = &self.request;
+        self.connection.outcome(|error, end| outcome(request, error, end)).await
+    }
+}
+
+async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(output) = output {
+        output.read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Returns how the command ended, or `None` if that is not known yet.
+fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
+    // The status can arrive in parts.
+    if let Ok(status) = serde_json::from_slice::<Status>(error) {
+        return Some(judge(request, status));
+    }
+    let end = end?;
+    let message = match (error, end) {
+        ([], End::Closed) => "the server closed the connection without a status".into(),
+        ([], End::Lost(why)) => why.to_string(),
+        (text, _) => {
+            let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
+            format!("the server sent {text:?} instead of a status")
+        }
+    };
+    Some(Err(ExecError::Disconnected { request: request.clone(), message: message.into() }))
+}
+
+fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
+    if status.status == "Success" {
+        return Ok(());
+    }
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let code = causes.filter(|cause| cause.reason == "ExitCode").find_map(|cause| cause.message.parse().ok());
+    let (request, status) = (request.clone(), Box::new(status));
+    Err(match code {
+        Some(code) => ExecError::ExitCode { request, code, status },
+        None => ExecError::Failed { request, status },
+    })
+}
+
+impl Terminal {
+    /// Changes the size of the terminal. If an earlier size has not been sent yet, this one replaces it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection has ended.
+    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        let mut message = vec![RESIZE];
+        serde_json::to_writer(&mut message, &size)?;
+        self.0.send_latest(Bytes::from(message)).map_err(|end| {
+            let why = match end {
+                End::Closed => "the command has ended".to_owned(),
+                End::Lost(why) => format!("the connection to the API server was lost: {why}"),
+            };
+            io::Error::new(io::ErrorKind::BrokenPipe, why)
+        })
+    }
+}
+
+impl AsyncWrite for ProcessInput {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, data)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for ProcessOutput {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl fmt::Debug for AttachedProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttachedProcess")
+            .field("request", &format_args!("{}", self.request))
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CommandOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandOutput")
+            .field("stdout", &format_args!("{} bytes", self.stdout.len()))
+            .field("stderr", &format_args!("{} bytes", self.stderr.len()))
+            .field("status", &self.status)
+            .finish()
+    }
+}
+
+macro_rules! opaque {
+    ($($name:ident)*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+opaque!(ProcessInput ProcessOutput Terminal);

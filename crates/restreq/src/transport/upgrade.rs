@@ -1,0 +1,108 @@
+//! Connections that change from HTTP/1.1 to another protocol.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, Connection};
+use hyper_util::rt::TokioIo;
+
+use super::connect::{Conn, Connector};
+use super::{Failure, ResponseBody};
+use crate::request::HttpBody;
+
+/// A connection after its upgrade.
+pub(crate) struct Upgraded {
+    pub(crate) io: Conn,
+    /// Data that the peer sent right after the response headers.
+    pub(crate) received: Bytes,
+}
+
+/// Carries an upgraded connection in the extensions of its response. Extensions must be `Clone`, so the first taker
+/// gets the connection.
+#[derive(Clone)]
+struct Slot(Arc<Mutex<Option<Upgraded>>>);
+
+/// The maximum size of the body of a refusal.
+const MAX_REFUSAL: usize = 64 << 10;
+/// The timeout for reading the body of a refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Takes the connection out of a 101 response. A layer around the transport can have dropped it.
+pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
+    let Slot(slot) = response.extensions().get()?;
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Sends a request over a connection of its own, and returns the response with the connection or with its body.
+///
+/// Upgrades are not pooled, because the connection belongs to the caller afterwards.
+pub(super) async fn round_trip(
+    connector: &Connector,
+    request: Request<HttpBody>,
+) -> Result<Response<ResponseBody>, Failure> {
+    let conn = connector.clone().without_http2().connect().await?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(conn)).await.map_err(|error| Failure::connecting(error.into()))?;
+    let mut driven = Driven { connection, is_over: false };
+    let response = {
+        let mut answer = pin!(sender.send_request(request));
+        poll_fn(|cx| {
+            driven.drive(cx);
+            answer.as_mut().poll(cx)
+        })
+        .await
+    };
+    let response = response.map_err(|error| Failure::of_exchange(error, false, true))?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let (head, body) = response.into_parts();
+        // If the body of a refusal cannot be read, report the refusal without it.
+        let mut whole = BytesMut::new();
+        drop(tokio::time::timeout(REFUSAL_TIMEOUT, driven.read(body, &mut whole)).await);
+        whole.truncate(MAX_REFUSAL);
+        return Ok(Response::from_parts(head, ResponseBody::of_bytes(whole.freeze())));
+    }
+    poll_fn(|cx| if driven.drive(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+    let parts = driven.connection.into_parts();
+    let upgraded = Upgraded { io: parts.io.into_inner(), received: parts.read_buf };
+    let mut response = response.map(|_| ResponseBody::of_bytes(Bytes::new()));
+    response.extensions_mut().insert(Slot(Arc::new(Mutex::new(Some(upgraded)))));
+    Ok(response)
+}
+
+/// A connection that its only request drives.
+struct Driven {
+    connection: Connection<TokioIo<Conn>, HttpBody>,
+    is_over: bool,
+}
+
+impl Driven {
+    /// Polls the connection. Returns whether it has been upgraded or has ended. The request gets the error.
+    fn drive(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.is_over {
+            self.is_over = self.connection.poll_without_shutdown(cx).is_ready();
+        }
+        self.is_over
+    }
+
+    async fn read(&mut self, mut body: Incoming, whole: &mut BytesMut) {
+        while whole.len() < MAX_REFUSAL
+            && let Some(Ok(frame)) = poll_fn(|cx| self.poll_frame(&mut body, cx)).await
+        {
+            if let Some(data) = frame.data_ref() {
+                whole.extend_from_slice(data);
+            }
+        }
+    }
+
+    fn poll_frame(&mut self, body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        self.drive(cx);
+        Pin::new(body).poll_frame(cx)
+    }
+}

@@ -1,0 +1,112 @@
+//! The WebSocket handshake. The frames are tungstenite's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use pintle_meta::RequestLine;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use crate::transport::connect::Conn;
+use crate::{Error, Request};
+
+/// A WebSocket over a connection of the client.
+pub(crate) type WebSocket = WebSocketStream<Conn>;
+
+/// The maximum size of a received message, in bytes. Servers send at most 32 KiB.
+pub(crate) const MAX_MESSAGE: usize = 16 << 20;
+/// The buffers for each direction. Servers send at most 32 KiB at once.
+const BUFFER: usize = 64 << 10;
+
+impl Request {
+    /// Opens a WebSocket with one of the subprotocols, in the order of preference. Returns the chosen subprotocol.
+    pub(crate) async fn websocket(
+        self,
+        protocols: &[&'static str],
+    ) -> Result<(WebSocket, &'static str, Arc<RequestLine>), Error> {
+        let key = generate_key();
+        let request = self
+            .header(CONNECTION.as_str(), "Upgrade")
+            .header(UPGRADE.as_str(), "websocket")
+            .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
+            .header(SEC_WEBSOCKET_KEY.as_str(), &key)
+            .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
+            // The deadline of other requests would become a parameter that ends the session.
+            .timeout(Duration::ZERO);
+        let line = request.line();
+        let (headers, upgraded) = request.upgrade(&line).await?;
+        let unusable = |message: String| Error::Decode { request: line.clone(), message: message.into() };
+        let protocol = check(&headers, &key, protocols).map_err(unusable)?;
+        let upgraded = upgraded
+            .ok_or_else(|| unusable("a layer around the transport dropped the response's extensions".into()))?;
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            // Each message is sent at once.
+            .write_buffer_size(0)
+            .max_message_size(Some(MAX_MESSAGE))
+            .max_frame_size(Some(MAX_MESSAGE));
+        let received = upgraded.received.to_vec();
+        let socket = WebSocketStream::from_partially_read(upgraded.io, received, Role::Client, Some(config)).await;
+        Ok((socket, protocol, line))
+    }
+}
+
+/// Checks the headers of a response that accepts an upgrade. Returns the chosen subprotocol.
+fn check(headers: &HeaderMap, key: &str, protocols: &[&'static str]) -> Result<&'static str, String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !text(UPGRADE).eq_ignore_ascii_case("websocket") {
+        return Err("the server switched to a protocol other than WebSocket".into());
+    }
+    if text(SEC_WEBSOCKET_ACCEPT) != derive_accept_key(key.as_bytes()) {
+        return Err("the server's Sec-WebSocket-Accept does not belong to this request".into());
+    }
+    let chosen = text(SEC_WEBSOCKET_PROTOCOL);
+    let known = protocols.iter().find(|protocol| **protocol == chosen);
+    known.copied().ok_or_else(|| match chosen {
+        "" => format!("the server supports none of the subprotocols {}", protocols.join(", ")),
+        _ => format!("the server chose the subprotocol {chosen:?}, but the client offered {}", protocols.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+
+    /// The example of RFC 6455, section 1.3.
+    fn accepted(protocol: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(UPGRADE, "WebSocket".parse().unwrap());
+        headers.insert(SEC_WEBSOCKET_ACCEPT, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".parse().unwrap());
+        if !protocol.is_empty() {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn handshake_of_the_standard_is_accepted() {
+        assert_eq!(check(&accepted("v4"), KEY, &["v5", "v4"]), Ok("v4"));
+    }
+
+    #[test]
+    fn wrong_handshake_is_rejected_with_its_reason() {
+        for (change, expected) in [
+            (accepted(""), "none of the subprotocols v5, v4"),
+            (accepted("v3"), "chose the subprotocol \"v3\""),
+            (HeaderMap::new(), "other than WebSocket"),
+        ] {
+            let error = check(&change, KEY, &["v5", "v4"]).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let error = check(&accepted("v4"), "another", &["v4"]).unwrap_err();
+        assert!(error.contains("Sec-WebSocket-Accept"), "{error}");
+    }
+}

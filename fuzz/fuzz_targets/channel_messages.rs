@@ -1,0 +1,5 @@
+//! Messages of a WebSocket with several channels.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::channel_messages(bytes));
