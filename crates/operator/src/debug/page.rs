@@ -8,8 +8,8 @@ pub(super) const HTML: &str = include_str!("page.html");
 /// Allows the style and the script of the page, by their digests, and requests to its own origin. Nothing else can run or load, even if a
 /// name or an error text became markup.
 const POLICY: &str = "default-src 'none'; \
-    script-src 'sha256-FBbIeLsJaFC7gFI5jYdMbamocOExtbH4xOmlk+UFes4='; \
-    style-src 'sha256-N6EZMoMjI6g8ttTmCN0Ix9BGK6wS5b4mwY7tJ6j30yY='; \
+    script-src 'sha256-yn8H1MrzLYNM9GLG/v9jxYm/X51/vfGSo+7hWExxqjI='; \
+    style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) fn add_headers(headers: &mut HeaderMap) {
