@@ -11,7 +11,7 @@ use std::time::Duration;
 use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
 use pintle_metrics::{CatchPanic, Provider};
-use pintle_workqueue::KeyState;
+use pintle_workqueue::{Counts, KeyState};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::caught;
 use crate::reconciler::AnyReconciler;
+use crate::requests::Queue;
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
 use crate::{ControllerConfig, ControllerError, Requests, UnfinishedKeys};
@@ -187,10 +188,33 @@ impl Controller {
     /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes, each with the
     /// reason. Nothing is reconciled before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
-        let sources = self.inner.sources.iter();
+        self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
+    }
+
+    /// Returns the names of all sources, in the order in which they were added, each with the reason why it is
+    /// [not synced](Self::unsynced), if so.
+    pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
-        sources.filter_map(|source| Some((source.name().to_owned(), problem(source)?))).collect()
+        self.inner.sources.iter().map(|source| (source.name().to_owned(), problem(source))).collect()
+    }
+
+    /// Returns the number of keys in each state, or `None` if the controller is not running, for example because this
+    /// replica does not lead.
+    pub fn queue_counts(&self) -> Option<Counts> {
+        self.with_queue(Queue::counts)
+    }
+
+    /// Returns the number of keys that are reconciled concurrently.
+    pub fn max_concurrent_reconciles(&self) -> usize {
+        self.inner.config.max_concurrent_reconciles.max(1)
+    }
+
+    /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the time
+    /// since the call began to block.
+    pub fn blocked_calls(&self) -> Vec<(ObjectKey, Duration)> {
+        let blocked = self.inner.polls.blocked().into_iter();
+        blocked.map(|blocked| (blocked.key, blocked.since.elapsed())).collect()
     }
 
     pub(crate) fn panicked(&self, part: &str, panic: String) -> ControllerError {
@@ -220,15 +244,15 @@ impl Controller {
         self.inner.requests.histories()
     }
 
-    /// Returns the states of the keys in the queue, or `None` if the controller is not running.
-    pub(crate) fn key_states(&self) -> Option<Vec<KeyState<ObjectKey>>> {
-        Some(self.inner.requests.queue()?.snapshot())
+    /// Reads the queue of the current run, or returns `None` if the controller is not running.
+    pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue) -> R) -> Option<R> {
+        self.inner.requests.with_queue(read)
     }
 
     /// Returns the unfinished keys, or `None` if the controller is not running.
     pub(crate) fn unfinished(&self) -> Option<UnfinishedKeys> {
         let mut unfinished = UnfinishedKeys::default();
-        for KeyState { key, in_flight, dirty, delay, .. } in self.key_states()? {
+        for KeyState { key, in_flight, dirty, delay, .. } in self.with_queue(Queue::snapshot)? {
             if in_flight {
                 unfinished.in_flight.push(key);
             } else if dirty {

@@ -73,18 +73,18 @@ impl WorkState {
 impl Controller {
     /// Explains why a key is queued, delayed or in flight: its state, its newest causes, and its last call.
     ///
-    /// The controller remembers the causes of at least the 5,000 keys that were active last. The call looks through the whole queue, so it
-    /// is meant for people.
+    /// The controller remembers the causes of at least the 5,000 keys that were active last. The time does not depend on the length of the
+    /// queue.
     pub fn explain(&self, key: &ObjectKey) -> Explanation {
-        let history = self.histories().get(key);
-        let state = match self.key_states() {
+        Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
+    }
+
+    /// Returns where a key is in the queue.
+    pub fn state_of(&self, key: &ObjectKey) -> WorkState {
+        match self.with_queue(|queue| queue.key_state(key)) {
             None => WorkState::NotRunning,
-            Some(states) => states
-                .iter()
-                .find(|state| state.key == *key)
-                .map_or(WorkState::Idle, |state| WorkState::of(state, Instant::now())),
-        };
-        Explanation { key: key.clone(), state, history }
+            Some(state) => state.map_or(WorkState::Idle, |state| WorkState::of(&state, Instant::now())),
+        }
     }
 
     /// Returns up to `limit` keys whose last call failed, those with the most failures first.

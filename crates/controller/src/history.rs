@@ -152,8 +152,15 @@ impl Histories {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);
         let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
-        ranked.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
-        ranked.into_iter().take(limit).map(|(_, key, history)| (key.clone(), history.clone())).collect()
+        let order =
+            |one: &(R, &ObjectKey, _), other: &(R, &ObjectKey, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
+        // Workers wait for the lock, so only the keys of the result are sorted and cloned.
+        if (1..ranked.len()).contains(&limit) {
+            ranked.select_nth_unstable_by(limit - 1, order);
+        }
+        ranked.truncate(limit);
+        ranked.sort_by(order);
+        ranked.into_iter().map(|(_, key, history)| (key.clone(), history.clone())).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

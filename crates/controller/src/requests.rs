@@ -243,9 +243,12 @@ impl Requests {
         queue
     }
 
-    /// Returns the queue of the current run.
-    pub(crate) fn queue(&self) -> Option<Queue> {
-        self.lock().queue.clone()
+    /// Reads the queue of the current run, if there is one.
+    pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue) -> R) -> Option<R> {
+        let queue = self.lock().queue.clone()?;
+        let result = read(&queue);
+        self.drop_queue(queue);
+        Some(result)
     }
 
     pub(crate) fn begin(&self, key: &ObjectKey) {
@@ -314,7 +317,7 @@ impl WeakRequests {
 
 impl fmt::Debug for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = self.queue();
+        let queue = self.lock().queue.clone();
         f.debug_struct("Requests").field("controller", &self.shared.controller).field("queue", &queue).finish()
     }
 }

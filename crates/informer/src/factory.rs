@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::shared_informer::{Covered, Scope, Settings};
 use crate::user::{User, Users};
-use crate::{ErrorHandler, InformerConfig, Namespaces, NotSynced, SharedInformer};
+use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced, SharedInformer};
 
 /// Shares informers between callers that ask for the same objects.
 ///
@@ -169,6 +169,11 @@ impl InformerFactory {
         names
     }
 
+    /// Returns the status of all informers, in the order in which they were created.
+    pub fn informers(&self) -> Vec<InformerStatus> {
+        self.all().iter().map(|entry| entry.informer.status()).collect()
+    }
+
     /// Stops all informers, for all their users, and waits until their tasks have ended.
     ///
     /// # Cancel safety
@@ -314,6 +319,7 @@ impl fmt::Debug for InformerFactory {
 trait AnyInformer: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn name(&self) -> &str;
+    fn status(&self) -> InformerStatus;
     fn start(&self);
     fn stop(&self);
     fn has_synced(&self) -> bool;
@@ -330,6 +336,10 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
 
     fn name(&self) -> &str {
         self.name()
+    }
+
+    fn status(&self) -> InformerStatus {
+        self.status()
     }
 
     fn start(&self) {

@@ -182,6 +182,7 @@ mod shared_informer;
 mod snapshot;
 mod state;
 mod state_watch;
+mod status;
 mod store;
 mod subscription;
 mod sync;
@@ -205,6 +206,7 @@ pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
 pub use state::{InformerState, ListProgress, StopCause};
 pub use state_watch::StateWatch;
+pub use status::{InformerStatus, LastFailure};
 pub use subscription::{EventChannel, NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 
 // The examples of the README run as tests.

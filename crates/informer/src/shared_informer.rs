@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::Delivery;
 use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
@@ -366,6 +366,15 @@ impl<T: Object> SharedInformer<T> {
     /// Whether the informer was started, or was stopped before a start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
+    }
+
+    pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
+        self.owner.whole.history()
+    }
+
+    /// Returns the number of cached objects.
+    pub(crate) fn objects(&self) -> usize {
+        self.owner.publisher.cache.len()
     }
 
     /// Returns a handle that counts as a user of the factory.

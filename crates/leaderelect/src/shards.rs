@@ -5,6 +5,7 @@ mod members;
 mod rivals;
 mod shard;
 mod sharded;
+mod status;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +31,7 @@ use members::Members;
 pub use shard::Shard;
 use shard::fnv1a;
 pub use sharded::{OfShard, Sharded};
+pub use status::ShardsStatus;
 
 /// The label of all leases of [`Shards`]. Its value is the name of the shards.
 pub const SHARDS_LABEL: &str = "pintle-shards";
@@ -160,6 +162,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let (namespace, name, options) = (namespace.into(), name.into(), electors.list_options());
         let fleet = Fleet { api, namespace, name, options, config, own_lease, members, preferences };
         Ok(Self { fleet, member, electors: of_shards })
+    }
+
+    /// Returns a handle to read the state of all elections, for example for a status page.
+    pub fn status(&self) -> ShardsStatus {
+        let shards = Shard::all(self.fleet.config.shards).zip(&self.electors);
+        ShardsStatus {
+            name: self.fleet.name.clone(),
+            member: self.member.status(),
+            shards: shards.map(|(shard, elector)| (shard, elector.status())).collect(),
+        }
     }
 
     /// Works on each shard while this replica leads it, until `stop` is cancelled or the work on one shard ends by

@@ -51,6 +51,11 @@ impl ElectionStatus {
         Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
+    /// Returns the namespace and name of the lock.
+    pub fn lock(&self) -> &ObjectKey {
+        &self.lock
+    }
+
     /// Returns the last observed holder. It is empty if the lock is free, and `None` before the first read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()

@@ -51,6 +51,7 @@ mod configuration;
 mod contention;
 mod context;
 mod controller;
+mod debug;
 mod error;
 mod install;
 mod leader_service;

@@ -1,5 +1,6 @@
 //! The manager of an operator.
 
+mod debug;
 mod run;
 
 use std::error::Error;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use pintle_cluster::{Cluster, ClusterConfig};
 use pintle_controller::{Controller as Engine, ManagerConfig};
 use pintle_crd::{CustomResource, CustomResourceDefinition};
-use pintle_leaderelect::LeaderElectionConfig;
+use pintle_leaderelect::{LeaderElectionConfig, ShardsStatus};
 use pintle_meta::Resource;
 use pintle_metrics::InMemoryProvider;
 use serde::Serialize;
@@ -79,6 +80,8 @@ pub struct Manager {
     metrics: InMemoryProvider,
     election: Option<LeaderElectionConfig>,
     address: Option<SocketAddr>,
+    has_debug: bool,
+    shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
     controllers: Vec<Bind>,
     services: Vec<(String, Service)>,
@@ -136,6 +139,8 @@ impl Manager {
             metrics,
             election: None,
             address: None,
+            has_debug: true,
+            shards: Vec::new(),
             definitions: Vec::new(),
             controllers: Vec::new(),
             services: Vec::new(),
@@ -168,13 +173,14 @@ impl Manager {
         self
     }
 
-    /// Serves probes and metrics over HTTP on this address.
+    /// Serves probes, metrics and a debug page over HTTP on this address.
     ///
     /// | path | response |
     /// |---|---|
     /// | `/healthz`, `/livez` | 200, or 500 if this replica leads and hangs, or a [check](Self::liveness) fails |
     /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons |
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
+    /// | `/debug`, `/debug.json` | a page for people, and its data: see [`debug`](Self::debug) |
     ///
     /// With the query `?verbose`, a successful probe lists its checks too.
     pub fn serve(mut self, address: impl Into<SocketAddr>) -> Self {

@@ -1,4 +1,4 @@
-//! The HTTP server for probes and metrics.
+//! The HTTP server for probes, metrics and the debug page.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::OperatorError;
+use crate::debug::Debug;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
@@ -43,6 +44,7 @@ pub(crate) struct Page {
     pub(crate) waits: Arc<Mutex<Option<String>>>,
     pub(crate) live_checks: Vec<(String, Check)>,
     pub(crate) ready_checks: Vec<(String, Check)>,
+    pub(crate) debug: Option<Arc<Debug>>,
 }
 
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorError> {
@@ -88,11 +90,18 @@ impl Page {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n".into());
         }
         let is_verbose = request.uri().query().is_some_and(|query| query.split('&').any(|name| name == "verbose"));
-        match request.uri().path() {
-            "/healthz" | "/livez" => health(&self.live(), is_verbose),
-            "/readyz" => health(&self.ready(), is_verbose),
-            "/metrics" => self.metrics(),
-            path => text(StatusCode::NOT_FOUND, format!("{path} is not one of {}\n", PATHS.join(", "))),
+        match (request.uri().path(), &self.debug) {
+            ("/healthz" | "/livez", _) => health(&self.live(), is_verbose),
+            ("/readyz", _) => health(&self.ready(), is_verbose),
+            ("/metrics", _) => self.metrics(),
+            ("/debug", Some(debug)) => debug.page(),
+            ("/debug.json", Some(debug)) => {
+                debug.json(request.uri().query(), &self.live(), &self.ready(), self.waits_for())
+            }
+            (path, debug) => {
+                let paths = if debug.is_some() { PATHS } else { PATHS_WITHOUT_DEBUG };
+                text(StatusCode::NOT_FOUND, format!("{path} is not one of {}\n", paths.join(", ")))
+            }
         }
     }
 
@@ -104,11 +113,15 @@ impl Page {
     /// Returns the readiness checks.
     pub(crate) fn ready(&self) -> Health {
         let mut health = with_checks(self.status.ready(), &self.ready_checks);
-        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let waits = self.waits_for();
         if waits.is_some() {
             health.checks.push(HealthCheck { name: "start".into(), problem: waits });
         }
         health
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
@@ -122,7 +135,8 @@ impl Page {
     }
 }
 
-const PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/metrics"];
+const PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/metrics", "/debug", "/debug.json"];
+const PATHS_WITHOUT_DEBUG: &[&str] = &["/healthz", "/livez", "/readyz", "/metrics"];
 
 fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health

@@ -310,6 +310,27 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
+    /// Returns the state of `key`, for debugging, or `None` if the queue knows nothing about it. The time does not depend on the number of
+    /// keys.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use pintle_workqueue::{DelayKind, WorkQueue};
+    ///
+    /// let queue: WorkQueue<&str> = WorkQueue::default();
+    /// queue.add_after("a", Duration::from_secs(60));
+    /// let state = queue.key_state(&"a").expect("the queue knows the key");
+    /// assert!(matches!(state.delay, Some((DelayKind::Reminder, _))) && !state.dirty);
+    /// assert_eq!(queue.key_state(&"b"), None);
+    /// ```
+    pub fn key_state(&self, key: &K) -> Option<KeyState<K>>
+    where
+        K: Hash + Eq,
+    {
+        self.shared.key_state(key)
+    }
+
     /// Returns the state of each key, in no particular order, for debugging. The method copies a few keys at a time, so the result is
     /// not one consistent snapshot.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {

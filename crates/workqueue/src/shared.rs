@@ -256,6 +256,14 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
 }
 
 impl<K: Clone, C: Clock> Shared<K, C> {
+    pub(crate) fn key_state(&self, key: &K) -> Option<KeyState<K>>
+    where
+        K: Hash + Eq,
+    {
+        let hash = self.hash(key);
+        self.section().engine.key_state(hash, key, self.epoch)
+    }
+
     /// Returns the states of all keys, in no particular order. The method copies a few states at a time.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let mut states = Vec::new();

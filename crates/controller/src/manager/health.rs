@@ -54,7 +54,8 @@ impl ManagerStatus {
         drop(before);
     }
 
-    pub(super) fn controllers(&self) -> Vec<Controller> {
+    /// Returns the controllers of the manager, in the order in which they were added.
+    pub fn controllers(&self) -> Vec<Controller> {
         self.lock().controllers.clone()
     }
 

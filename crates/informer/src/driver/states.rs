@@ -1,11 +1,14 @@
 //! The state of each driver, and how the states form the state of the informer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::now;
 use crate::cache::version::is_older;
 use crate::namespaces::Place;
 use crate::{InformerState, ListProgress, StopCause};
@@ -32,6 +35,10 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
+    /// The last change of the variant of a part's state, or the end.
+    since: Option<Instant>,
+    /// The degraded state of the last failure of any part, and the time of the failure.
+    last_failure: Option<(Instant, Arc<InformerState>)>,
     /// The number of state changes that waiting tasks were notified of.
     version: u64,
 }
@@ -49,6 +56,7 @@ impl Whole {
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
         places.iter().for_each(|place| _ = inner.parts.entry(place.clone()).or_insert_with(initial_state));
         inner.has_begun = true;
+        inner.since.get_or_insert_with(now);
         inner.version += 1;
         drop(inner);
         drop(gone);
@@ -62,6 +70,7 @@ impl Whole {
             return;
         }
         inner.stopped = Some(cause);
+        inner.since = Some(now());
         inner.version += 1;
         drop(inner);
         self.changed.notify_waiters();
@@ -101,20 +110,35 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
+    /// Returns the time since when the state has its variant, and the time and the degraded state of the last failure.
+    pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
+        let inner = self.lock();
+        (inner.since, inner.last_failure.clone())
+    }
+
     fn of(&self, place: &Place) -> Option<Arc<InformerState>> {
         self.lock().parts.get(place).cloned()
     }
 
     /// Replaces the state of a part and returns the previous state. Does nothing if the part was removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
+        let now = now();
+        let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
         // The state of the informer only changes if the state of a part changes.
         let is_news = !state.is_like(&next);
+        let is_another = discriminant(&**state) != discriminant(&*next);
         let before = std::mem::replace(state, next);
-        let is_news = !std::mem::replace(&mut inner.has_begun, true) || is_news;
+        let is_first = !std::mem::replace(&mut inner.has_begun, true);
+        let is_news = is_first || is_news;
         inner.version += u64::from(is_news);
+        if is_first || is_another {
+            inner.since = Some(now);
+        }
+        let earlier = failure.and_then(|failure| inner.last_failure.replace(failure));
         drop(inner);
+        drop(earlier);
         if is_news {
             self.changed.notify_waiters();
         }

@@ -1,6 +1,7 @@
 //! The run of a manager.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use pintle_cluster::Cluster;
 use pintle_controller::{Manager as Engine, ManagerStatus};
@@ -10,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Manager;
 use crate::controller::Surroundings;
+use crate::debug::Debug;
 use crate::serve::{self, Page};
 use crate::{OperatorError, Result, install, leader_service};
 
@@ -39,7 +41,7 @@ impl Manager {
         if let Some(config) = self.election.take() {
             engine = engine.leader_election(self.cluster.elector(self.name.as_str(), config)?);
         }
-        let _server = self.serve_pages(engine.status(), &waits).await?;
+        let _server = self.serve_pages(engine.status(), &waits, stop).await?;
         if !install_all(&self.cluster, &self.definitions, &self.name, &waits, stop).await? {
             return Ok(());
         }
@@ -67,16 +69,30 @@ impl Manager {
         Ok(ended?)
     }
 
-    /// Starts the server for probes and metrics, if there is an address for it.
-    async fn serve_pages(&mut self, status: ManagerStatus, waits: &Waits) -> Result<Option<Server>, OperatorError> {
+    /// Starts the server for probes, metrics and the debug page, if there is an address for it.
+    async fn serve_pages(
+        &mut self,
+        status: ManagerStatus,
+        waits: &Waits,
+        stop: &CancellationToken,
+    ) -> Result<Option<Server>, OperatorError> {
         let Some(address) = self.address else { return Ok(None) };
         set(waits, Some("the manager is starting".into()));
+        let debug = Debug {
+            name: self.name.clone(),
+            started: SystemTime::now(),
+            status: status.clone(),
+            informers: self.cluster.informers().clone(),
+            shards: std::mem::take(&mut self.shards),
+            stop: stop.clone(),
+        };
         let page = Page {
             status,
             metrics: self.metrics.clone(),
             waits: waits.clone(),
             live_checks: std::mem::take(&mut self.live_checks),
             ready_checks: std::mem::take(&mut self.ready_checks),
+            debug: self.has_debug.then(|| Arc::new(debug)),
         };
         let listener = serve::listen(address).await?;
         Ok(Some(AbortOnDropHandle::new(tokio::spawn(async move { match serve::serve(listener, page).await {} }))))

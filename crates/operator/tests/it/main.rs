@@ -3,6 +3,8 @@
 
 mod apply;
 mod context;
+mod debug;
+mod http;
 mod install;
 mod lifecycle;
 mod serve;

@@ -1,29 +1,14 @@
 //! Probes and metrics over HTTP.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pintle_operator::{Controller, OperatorError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use crate::http::{free_address, get};
 use crate::support::{ConfigMap, Running, Website, World, eventually, publish, soon};
-
-/// Returns a free address of the loopback interface.
-async fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
-async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-    let mut connection = TcpStream::connect(address).await.ok()?;
-    connection.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
-    let mut response = String::new();
-    soon(connection.read_to_string(&mut response)).await.unwrap();
-    let (head, body) = response.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
 
 #[tokio::test]
 async fn probes_and_metrics_are_served() {

@@ -59,19 +59,31 @@ impl<K: Clone> Engine<K> {
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {
-            let Record { key, deadline, state, kind, failures, priority, .. } = &self.table[Ticket(ticket as u32)];
-            let Some(key) = key else { continue };
-            let end = || epoch + Duration::from_nanos(*deadline);
-            states.push(KeyState {
-                key: key.clone(),
-                dirty: state.has(State::DIRTY),
-                in_flight: state.has(State::RUNNING),
-                delay: state.has(State::WAITING).then(|| (*kind, end())),
-                failures: u32::from(*failures),
-                priority: *priority,
-            });
+            states.extend(self.state(Ticket(ticket as u32), epoch));
         }
         (to < self.table.bound()).then_some(to)
+    }
+
+    /// Returns the state of a key that has a record.
+    pub(crate) fn key_state(&self, hash: u32, key: &K, epoch: Instant) -> Option<KeyState<K>>
+    where
+        K: Eq,
+    {
+        self.state(self.table.find(hash, key)?, epoch)
+    }
+
+    fn state(&self, ticket: Ticket, epoch: Instant) -> Option<KeyState<K>> {
+        let Record { key, deadline, state, kind, failures, priority, .. } = &self.table[ticket];
+        let key = key.clone()?;
+        let end = || epoch + Duration::from_nanos(*deadline);
+        Some(KeyState {
+            key,
+            dirty: state.has(State::DIRTY),
+            in_flight: state.has(State::RUNNING),
+            delay: state.has(State::WAITING).then(|| (*kind, end())),
+            failures: u32::from(*failures),
+            priority: *priority,
+        })
     }
 }
 

@@ -1,0 +1,75 @@
+//! The status of an informer, for people.
+
+use std::time::Instant;
+
+use pintle_meta::{ApiResource, Object};
+
+use crate::{InformerState, ReflectorError, SharedInformer};
+
+/// The status of an informer, for a status page. See [`InformerFactory::informers`](crate::InformerFactory::informers).
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Reason, Scope};
+/// use pintle_testing::{Collection, CollectionConfig, Outcome};
+///
+/// #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
+///     pods.faults().next([Outcome::refused(403, Reason::Forbidden)]);
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///
+///     let status = informer.status();
+///     assert!(status.state.is_synced() && status.since.is_some());
+///     let failure = status.last_failure.expect("the first list failed");
+///     assert!(failure.error.to_string().starts_with("cannot list: ") && Some(failure.at) < status.since);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InformerStatus {
+    /// The name in logs and metrics.
+    pub name: String,
+    /// The resource of the objects.
+    pub resource: ApiResource,
+    /// The state.
+    pub state: InformerState,
+    /// Since when the state is of this variant. `None` before the start. With several namespaces, the time at which the
+    /// state of one of them changed its variant last.
+    pub since: Option<Instant>,
+    /// The number of cached objects.
+    pub objects: usize,
+    /// The last failure, even if the informer has recovered from it.
+    pub last_failure: Option<LastFailure>,
+}
+
+/// The last failed list or watch of an informer.
+#[derive(Clone, Debug)]
+pub struct LastFailure {
+    /// When it failed.
+    pub at: Instant,
+    /// The failure.
+    pub error: ReflectorError,
+}
+
+impl<T: Object> SharedInformer<T> {
+    /// Returns the status of the informer, for a status page.
+    pub fn status(&self) -> InformerStatus {
+        let (since, failure) = self.history();
+        let last_failure = failure.and_then(|(at, state)| Some(LastFailure { at, error: state.cause().cloned()? }));
+        InformerStatus {
+            name: self.name().to_owned(),
+            resource: self.resource().clone(),
+            state: self.state(),
+            since,
+            objects: self.objects(),
+            last_failure,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The observable state of shards.
+
+use super::Shard;
+use crate::ElectionStatus;
+
+/// The state of the elections of [`Shards`](crate::Shards), for status pages. It is informational: work must check its
+/// [`Leadership`](crate::Leadership) instead. It can be read while the shards run, and after they have ended.
+#[derive(Clone, Debug)]
+pub struct ShardsStatus {
+    pub(super) name: String,
+    pub(super) member: ElectionStatus,
+    pub(super) shards: Vec<(Shard, ElectionStatus)>,
+}
+
+impl ShardsStatus {
+    /// Returns the name of the shards.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the election of this replica's membership lease, which no other replica contends for.
+    pub fn member(&self) -> &ElectionStatus {
+        &self.member
+    }
+
+    /// Returns all shards, in order, each with its election.
+    pub fn shards(&self) -> &[(Shard, ElectionStatus)] {
+        &self.shards
+    }
+}

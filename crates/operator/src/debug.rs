@@ -1,0 +1,142 @@
+//! The debug page and its JSON.
+
+mod controllers;
+mod document;
+mod elections;
+mod informers;
+mod page;
+mod query;
+mod text;
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use pintle_controller::{Controller, Health, ManagerStatus};
+use pintle_informer::InformerFactory;
+use pintle_leaderelect::ShardsStatus;
+use pintle_meta::ObjectKey;
+use tokio_util::sync::CancellationToken;
+
+use self::document::{Check, Document, FORMAT, LeftOut, MOST, Phase, of_most};
+use self::query::Wanted;
+use self::text::{now, seconds, shortened, time};
+
+/// What the page shows. It is read only while a request is answered.
+pub(crate) struct Debug {
+    /// The name of the manager.
+    pub(crate) name: String,
+    pub(crate) started: SystemTime,
+    pub(crate) status: ManagerStatus,
+    pub(crate) informers: InformerFactory,
+    pub(crate) shards: Vec<ShardsStatus>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Debug {
+    /// Returns the page, which is the same for every program.
+    pub(crate) fn page(&self) -> Response<Full<Bytes>> {
+        let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
+        page::add_headers(response.headers_mut());
+        response
+    }
+
+    /// Returns the state as JSON. `waits_for` is what the start of the manager waits for.
+    pub(crate) fn json(
+        &self,
+        query: Option<&str>,
+        live: &Health,
+        ready: &Health,
+        waits_for: Option<String>,
+    ) -> Response<Full<Bytes>> {
+        let controllers = self.status.controllers();
+        let explained = match self.explained(query, &controllers) {
+            Ok(explained) => explained,
+            Err((status, problem)) => return response(status, "text/plain; charset=utf-8", problem + "\n"),
+        };
+        let now = now();
+        let keys = controllers::keys_per_list(controllers.len());
+        let informers = self.informers.informers();
+        let (shards, shards_left_out) = elections::shards(&self.shards);
+        let document = Document {
+            format: FORMAT,
+            name: shortened(&self.name),
+            now: time(now),
+            started: time(self.started),
+            uptime_seconds: seconds(now.duration_since(self.started).unwrap_or_default()),
+            phase: self.phase(waits_for.is_some()),
+            waits_for: waits_for.as_deref().map(shortened),
+            live: checks(live),
+            ready: checks(ready),
+            leader: self.status.election().map(|election| elections::lease(&election)),
+            controllers: of_most(&controllers, |controller| controllers::controller(controller, keys)),
+            informers: of_most(&informers, |informer| informers::informer(informer, now)),
+            shards,
+            left_out: LeftOut {
+                controllers: controllers.len().saturating_sub(MOST),
+                informers: informers.len().saturating_sub(MOST),
+                shards: shards_left_out,
+            },
+            explanation: explained.map(|(controller, key)| controllers::explanation(controller, &key)),
+        };
+        match serde_json::to_string(&document) {
+            Ok(json) => response(StatusCode::OK, "application/json", json),
+            Err(error) => {
+                let problem = format!("cannot write the state as JSON: {error}\n");
+                response(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", problem)
+            }
+        }
+    }
+
+    /// Returns the controller and the key that the query asks for, or the status and the text of an error.
+    fn explained<'a>(
+        &self,
+        query: Option<&str>,
+        controllers: &'a [Controller],
+    ) -> Result<Option<(&'a Controller, ObjectKey)>, (StatusCode, String)> {
+        let wanted = query::parse(query.unwrap_or_default()).map_err(|problem| (StatusCode::BAD_REQUEST, problem))?;
+        let Some(Wanted { controller: name, key }) = wanted else { return Ok(None) };
+        match controllers.iter().find(|controller| controller.name() == name) {
+            Some(controller) => Ok(Some((controller, key))),
+            None => {
+                let names = of_most(controllers, |controller| format!("{:?}", shortened(controller.name())));
+                let names = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
+                let name = shortened(&name);
+                Err((StatusCode::NOT_FOUND, format!("no controller is named {name:?}; the controllers are: {names}")))
+            }
+        }
+    }
+
+    fn phase(&self, is_starting: bool) -> Phase {
+        if self.stop.is_cancelled() {
+            Phase::Stopping
+        } else if is_starting {
+            Phase::Starting
+        } else if self.status.is_leader() {
+            Phase::Running
+        } else {
+            Phase::Standby
+        }
+    }
+}
+
+fn checks(health: &Health) -> Vec<Check> {
+    of_most(&health.checks, |check| Check {
+        name: shortened(&check.name),
+        problem: check.problem.as_deref().map(shortened),
+    })
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Without this, pages of other origins may embed the answer and learn from its size and time.
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}

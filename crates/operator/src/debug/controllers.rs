@@ -1,0 +1,86 @@
+//! Controllers and their keys.
+
+use pintle_controller::{Controller, KeyHistory, LastCall, WorkState};
+use pintle_meta::ObjectKey;
+
+use super::document::{self, Blocked, Call, Check, Event, Explanation, Key, KeyState, MOST, Queue, of_most};
+use super::text::{seconds, shortened, time};
+
+/// The number of keys in the longest list.
+const KEYS: usize = 10;
+/// The number of keys in all lists of one kind, of all controllers.
+const KEYS_IN_ALL: usize = 200;
+/// The number of causes of a key in a list. An explanation has all.
+const CAUSES: usize = 3;
+
+/// Returns how many keys each list has, so that the size of the answer is bounded.
+pub(super) fn keys_per_list(controllers: usize) -> usize {
+    (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
+}
+
+pub(super) fn controller(controller: &Controller, keys: usize) -> document::Controller {
+    let queue = controller.queue_counts();
+    let list = |found: Vec<(ObjectKey, KeyHistory)>| {
+        found.iter().map(|(of, history)| key(controller, of, Some(history), CAUSES)).collect()
+    };
+    document::Controller {
+        name: shortened(controller.name()),
+        running: queue.is_some(),
+        max_concurrent_reconciles: controller.max_concurrent_reconciles(),
+        queue: queue.map(|counts| Queue {
+            queued: counts.queued,
+            in_flight: counts.in_flight,
+            dirty_in_flight: counts.dirty_in_flight,
+            delayed: counts.delayed,
+            idle: counts.idle,
+        }),
+        blocked: blocked(controller, keys),
+        sources: of_most(&controller.sources(), |(name, problem)| Check {
+            name: shortened(name),
+            problem: problem.as_deref().map(shortened),
+        }),
+        failing: list(controller.most_failing(keys)),
+        slowest: list(controller.slowest(keys)),
+        active: list(controller.most_active(keys)),
+    }
+}
+
+pub(super) fn explanation(controller: &Controller, of: &ObjectKey) -> Explanation {
+    let explained = controller.explain(of);
+    let key = key(controller, of, explained.history.as_ref(), usize::MAX);
+    Explanation { controller: shortened(controller.name()), key }
+}
+
+/// Returns the longest blocked calls.
+fn blocked(controller: &Controller, keys: usize) -> Vec<Blocked> {
+    let mut calls = controller.blocked_calls();
+    calls.sort_by(|(_, one), (_, other)| other.cmp(one));
+    let calls = calls.iter().take(keys);
+    calls.map(|(key, lasts)| Blocked { key: shortened(key.as_str()), seconds: seconds(*lasts) }).collect()
+}
+
+fn key(controller: &Controller, key: &ObjectKey, history: Option<&KeyHistory>, causes: usize) -> Key {
+    let (state, due) = match controller.state_of(key) {
+        WorkState::InFlight { queued_again: false } => (KeyState::InFlight, None),
+        WorkState::InFlight { queued_again: true } => (KeyState::InFlightDirty, None),
+        WorkState::Queued => (KeyState::Queued, None),
+        WorkState::RetryIn(due) => (KeyState::Retry, Some(due)),
+        WorkState::RequeueIn(due) => (KeyState::Requeue, Some(due)),
+        WorkState::Idle => (KeyState::Idle, None),
+        WorkState::NotRunning => (KeyState::NotRunning, None),
+    };
+    let newest = history.into_iter().flat_map(|history| history.causes.iter().rev());
+    let newest = newest.take(causes);
+    Key {
+        key: shortened(key.as_str()),
+        state,
+        due_in_seconds: due.map(seconds),
+        causes_total: history.map_or(0, |history| history.total),
+        causes: newest.map(|cause| Event { at: time(cause.at), text: shortened(&cause.reason.to_string()) }).collect(),
+        last_call: history.and_then(|history| history.last_call.as_ref()).map(call),
+    }
+}
+
+fn call(LastCall { at, took, error, failures }: &LastCall) -> Call {
+    Call { at: time(*at), seconds: seconds(*took), error: error.as_deref().map(shortened), failures: *failures }
+}

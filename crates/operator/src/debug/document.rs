@@ -1,0 +1,179 @@
+//! The members of `/debug.json`. [`Manager::debug`](crate::Manager::debug) documents them for users.
+
+use serde::Serialize;
+
+/// The version of the format. It grows when a member is removed, or changes its meaning.
+pub(super) const FORMAT: u32 = 1;
+
+/// How many controllers, informers, checks and other parts are listed.
+pub(super) const MOST: usize = 100;
+
+#[derive(Serialize)]
+pub(super) struct Document {
+    pub(super) format: u32,
+    pub(super) name: String,
+    pub(super) now: String,
+    pub(super) started: String,
+    pub(super) uptime_seconds: f64,
+    pub(super) phase: Phase,
+    pub(super) waits_for: Option<String>,
+    pub(super) live: Vec<Check>,
+    pub(super) ready: Vec<Check>,
+    pub(super) leader: Option<Lease>,
+    pub(super) controllers: Vec<Controller>,
+    pub(super) informers: Vec<Informer>,
+    pub(super) shards: Vec<Shards>,
+    pub(super) left_out: LeftOut,
+    pub(super) explanation: Option<Explanation>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    Starting,
+    Standby,
+    Running,
+    Stopping,
+}
+
+#[derive(Serialize)]
+pub(super) struct Check {
+    pub(super) name: String,
+    pub(super) problem: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Lease {
+    pub(super) lease: String,
+    /// Empty if the lease is free, and `None` before it was first read.
+    pub(super) holder: Option<String>,
+    pub(super) is_leader: bool,
+    /// The time until the term of this replica ends, unless it is renewed.
+    pub(super) seconds_left: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Controller {
+    pub(super) name: String,
+    pub(super) running: bool,
+    pub(super) max_concurrent_reconciles: usize,
+    pub(super) queue: Option<Queue>,
+    pub(super) blocked: Vec<Blocked>,
+    pub(super) sources: Vec<Check>,
+    pub(super) failing: Vec<Key>,
+    pub(super) slowest: Vec<Key>,
+    pub(super) active: Vec<Key>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Queue {
+    pub(super) queued: usize,
+    pub(super) in_flight: usize,
+    pub(super) dirty_in_flight: usize,
+    pub(super) delayed: usize,
+    pub(super) idle: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct Blocked {
+    pub(super) key: String,
+    pub(super) seconds: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Key {
+    pub(super) key: String,
+    pub(super) state: KeyState,
+    /// The time until the delay of the key ends.
+    pub(super) due_in_seconds: Option<f64>,
+    pub(super) causes_total: u64,
+    /// Newest first.
+    pub(super) causes: Vec<Event>,
+    pub(super) last_call: Option<Call>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum KeyState {
+    InFlight,
+    InFlightDirty,
+    Queued,
+    Retry,
+    Requeue,
+    Idle,
+    NotRunning,
+}
+
+/// A text with a time.
+#[derive(Serialize)]
+pub(super) struct Event {
+    pub(super) at: String,
+    pub(super) text: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct Call {
+    pub(super) at: String,
+    pub(super) seconds: f64,
+    pub(super) error: Option<String>,
+    pub(super) failures: u32,
+}
+
+#[derive(Serialize)]
+pub(super) struct Informer {
+    pub(super) name: String,
+    pub(super) resource: String,
+    pub(super) state: InformerState,
+    pub(super) since: Option<String>,
+    pub(super) objects: usize,
+    /// The number of objects that the list in progress has received.
+    pub(super) received: Option<usize>,
+    pub(super) problem: Option<String>,
+    pub(super) last_failure: Option<Event>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum InformerState {
+    Starting,
+    Listing,
+    Streaming,
+    Synced,
+    Degraded,
+    Stopped,
+    Unknown,
+}
+
+#[derive(Serialize)]
+pub(super) struct Shards {
+    pub(super) name: String,
+    pub(super) member: Lease,
+    pub(super) shards: Vec<Shard>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Shard {
+    pub(super) index: u32,
+    #[serde(flatten)]
+    pub(super) lease: Lease,
+}
+
+/// How many parts are not listed.
+#[derive(Serialize)]
+pub(super) struct LeftOut {
+    pub(super) controllers: usize,
+    pub(super) informers: usize,
+    pub(super) shards: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct Explanation {
+    pub(super) controller: String,
+    #[serde(flatten)]
+    pub(super) key: Key,
+}
+
+/// Maps the first parts.
+pub(super) fn of_most<T, U>(parts: &[T], map: impl FnMut(&T) -> U) -> Vec<U> {
+    parts.iter().take(MOST).map(map).collect()
+}

@@ -1,0 +1,58 @@
+//! The query of `/debug.json`.
+
+use percent_encoding::percent_decode_str;
+use pintle_meta::ObjectKey;
+
+/// A key to explain.
+#[derive(Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) controller: String,
+    pub(super) key: ObjectKey,
+}
+
+/// Returns the wanted key, if the query has one. Other parameters are ignored.
+///
+/// # Errors
+///
+/// The text says which parameter is missing or invalid.
+pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
+    match (parameter(query, "controller"), parameter(query, "key")) {
+        (None, None) => Ok(None),
+        (Some(controller), Some(key)) => match key.parse() {
+            Ok(key) => Ok(Some(Wanted { controller, key })),
+            Err(error) => Err(format!("the parameter \"key\" is not a key such as team-a/blog: {error}")),
+        },
+        (Some(_), None) => Err("the parameter \"key\" is missing: add &key=namespace/name".into()),
+        (None, Some(_)) => Err("the parameter \"controller\" is missing: add &controller=name".into()),
+    }
+}
+
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let value = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).next()?;
+    // As in forms, a plus is a space.
+    Some(percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoded_parameters_are_decoded() {
+        let wanted = |controller: &str, key| Ok(Some(Wanted { controller: controller.into(), key }));
+        let blog = ObjectKey::new("team-a", "blog");
+        assert_eq!(parse("key=team-a%2Fblog&x=1&controller=web+site%2B"), wanted("web site+", blog.clone()));
+        assert_eq!(parse("controller=a&key=team-a/blog&key=other"), wanted("a", blog));
+        assert_eq!(parse(""), Ok(None));
+        assert_eq!(parse("verbose&&=&other=1"), Ok(None));
+        assert_eq!(parse("controller=%ff&key=x"), wanted("\u{fffd}", ObjectKey::cluster("x")));
+    }
+
+    #[test]
+    fn error_names_the_parameter() {
+        assert!(parse("controller=a").unwrap_err().contains("\"key\" is missing"));
+        assert!(parse("key=a").unwrap_err().contains("\"controller\" is missing"));
+        assert!(parse("controller=a&key=a/b/c").unwrap_err().contains("\"key\" is not a key"));
+    }
+}
