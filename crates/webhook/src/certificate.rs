@@ -210,3 +210,53 @@ impl fmt::Debug for Current {
         f.debug_struct("Current").field("files", &self.files).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use rcgen::{CertificateParams, KeyPair};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn write_pair(directory: &Path) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["a.b.svc".to_owned()]).unwrap().self_signed(&key).unwrap();
+        fs::write(directory.join("tls.crt"), certificate.pem()).unwrap();
+        fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
+    }
+
+    #[test]
+    fn old_certificate_stays_while_the_files_are_invalid() {
+        let directory = TempDir::new().unwrap();
+        let directory = directory.path();
+        write_pair(directory);
+        let current = Current::load(directory.into()).unwrap();
+        let first = current.key.read().unwrap().clone();
+        let other_key = KeyPair::generate().unwrap().serialize_pem();
+        for content in
+            [&b""[..], b"\xff", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", other_key.as_bytes()]
+        {
+            fs::write(directory.join("tls.key"), content).unwrap();
+            assert!(!current.reload());
+            assert!(Arc::ptr_eq(&first, &current.key.read().unwrap()));
+        }
+        fs::remove_file(directory.join("tls.key")).unwrap();
+        assert!(!current.reload() && Arc::ptr_eq(&first, &current.key.read().unwrap()));
+
+        write_pair(directory);
+        assert!(current.reload() && !Arc::ptr_eq(&first, &current.key.read().unwrap()));
+        assert!(!current.reload(), "nothing changed since");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let directory = TempDir::new().unwrap();
+        write_pair(directory.path());
+        let current = Current::load(directory.path().into()).unwrap();
+        let key = fs::read_to_string(directory.path().join("tls.key")).unwrap();
+        let line = key.lines().nth(1).unwrap();
+        assert!(!format!("{current:?}").contains(line));
+    }
+}

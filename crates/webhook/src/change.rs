@@ -105,10 +105,13 @@ pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     (!patch.0.is_empty()).then_some(patch)
 }
 
-/// Replaces the changeable parts of converted metadata: labels and annotations. Everything else is taken from the object that was sent.
+/// The parts of the metadata that a conversion may change.
+pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
+
+/// Applies the changes of a conversion to the metadata that was sent: those of the changeable parts.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();
-    for part in ["labels", "annotations"] {
+    for part in CHANGEABLE {
         let take = |value: &mut Value| value.get_mut(part).map(mem::take).unwrap_or_else(|| Map::new().into());
         let (before, after) = (take(&mut before), take(&mut after));
         let old = sent.get(part).filter(|old| old.is_object()).cloned().unwrap_or_else(|| Map::new().into());

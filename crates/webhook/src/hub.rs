@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::change::converted_metadata;
+use crate::change::{CHANGEABLE, converted_metadata};
 use crate::decode::fields;
 use crate::review::{ConversionRequest, ConversionResponse};
 
@@ -77,6 +77,8 @@ struct Version<H> {
     /// Decodes an object. Returns the hub, and the metadata as the Rust type writes it.
     read: Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
+    /// Returns whether the Rust type has a field for this part of the metadata. The object has that part.
+    knows: fn(&Value, &str) -> bool,
 }
 
 impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
@@ -110,6 +112,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
                 let object = S::try_from(hub).map_err(|error| error.to_string())?;
                 serde_json::to_value(object).map_err(|error| error.to_string())
             }),
+            knows: knows::<S>,
         };
         let earlier = self.versions.insert(S::API_VERSION.into(), version);
         assert!(earlier.is_none(), "{} was already added", S::API_VERSION);
@@ -136,12 +139,25 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         }
         let (read, write) = (self.version(&sent.api_version)?, self.version(desired)?);
         let (hub, before) = (read.read)(json).map_err(|problem| name(format!("{}: {problem}", sent.api_version)))?;
-        let converted = (write.write)(hub).map_err(|problem| name(format!("{desired}: {problem}")))?;
-        let Value::Object(mut converted) = converted else { return Err(name(format!("{desired} is no JSON object"))) };
-        let after = converted.remove("metadata").unwrap_or_default();
-        converted.insert("metadata".into(), converted_metadata(&metadata, before, after).into());
-        converted.insert("apiVersion".into(), desired.into());
-        converted.insert("kind".into(), sent.kind.into());
+        let mut converted = (write.write)(hub).map_err(|problem| name(format!("{desired}: {problem}")))?;
+        if !converted["metadata"].is_object() {
+            return Err(name(format!("{desired} has no metadata as a JSON object")));
+        }
+        for part in CHANGEABLE {
+            let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
+            if let Some(old) = emptied {
+                // A type without the field cannot empty it.
+                let mut probe = converted.clone();
+                probe["metadata"][part] = old.clone();
+                if !(write.knows)(&probe, part) {
+                    converted = probe;
+                }
+            }
+        }
+        let after = converted["metadata"].take();
+        converted["metadata"] = converted_metadata(&metadata, before, after).into();
+        converted["apiVersion"] = desired.into();
+        converted["kind"] = sent.kind.into();
         serde_json::value::to_raw_value(&converted).map_err(|error| name(error.to_string()))
     }
 
@@ -151,6 +167,10 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
             format!("{wanted:?} is no version of {}; the webhook converts {}", self.resource, known.join(", "))
         })
     }
+}
+
+fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
+    S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
 }
 
 /// Returns the metadata as a Rust type writes it.

@@ -5,6 +5,8 @@ mod answer;
 mod certificate;
 mod change;
 mod decode;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handler;
 mod hub;
 mod registration;
