@@ -1,6 +1,8 @@
 //! The manager of an operator.
 
 mod run;
+#[cfg(feature = "webhook")]
+mod webhooks;
 
 use std::error::Error;
 use std::fmt;
@@ -85,6 +87,8 @@ pub struct Manager {
     leader_services: Vec<(String, LeaderService)>,
     live_checks: Vec<(String, Check)>,
     ready_checks: Vec<(String, Check)>,
+    #[cfg(feature = "webhook")]
+    webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
 }
 
@@ -142,6 +146,8 @@ impl Manager {
             leader_services: Vec::new(),
             live_checks: Vec::new(),
             ready_checks: Vec::new(),
+            #[cfg(feature = "webhook")]
+            webhooks: None,
             config: ManagerConfig::default(),
         }
     }

@@ -102,8 +102,13 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Registration. These methods return nothing if there is no [endpoint](Webhooks::endpoint).
+/// Registration. The methods that make objects return nothing if there is no [endpoint](Webhooks::endpoint).
 impl Webhooks {
+    /// Returns whether the webhooks have an [endpoint](Webhooks::endpoint).
+    pub fn has_endpoint(&self) -> bool {
+        self.endpoint.is_some()
+    }
+
     /// Returns the configuration of the validating webhooks, if there are some. `authority` has the certificates that sign the server's
     /// certificate, as PEM. If it is empty, the API server uses the roots of its system.
     ///

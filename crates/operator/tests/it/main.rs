@@ -7,3 +7,4 @@ mod install;
 mod lifecycle;
 mod serve;
 mod support;
+mod webhooks;
