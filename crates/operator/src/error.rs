@@ -12,10 +12,12 @@ pub enum OperatorError {
     /// The cluster cannot be used, or the configuration of the leader election is invalid.
     #[error(transparent)]
     Cluster(#[from] pintle_cluster::Error),
-    /// A CustomResourceDefinition cannot be installed.
-    #[error("cannot install the CustomResourceDefinition {name:?}: {cause}")]
+    /// A CustomResourceDefinition, or the configuration of webhooks, cannot be installed.
+    #[error("cannot install the {kind} {name:?}: {cause}")]
     Install {
-        /// The name of the definition.
+        /// The kind, such as `CustomResourceDefinition`.
+        kind: &'static str,
+        /// The name of the object.
         name: String,
         /// The error of the last request.
         cause: Box<ApiError>,
@@ -44,4 +46,8 @@ pub enum OperatorError {
     /// The handlers for signals cannot be installed.
     #[error("cannot listen for signals: {0}")]
     Signal(std::io::Error),
+    /// The webhooks cannot be served. The port is in use, or the certificate cannot be read.
+    #[cfg(feature = "webhook")]
+    #[error(transparent)]
+    Webhooks(#[from] pintle_webhook::WebhookServerError),
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
-use pintle_meta::{ApiError, ConditionStatus, WriteOptions};
+use pintle_meta::{ApiError, ConditionStatus, Resource, WriteOptions};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::OperatorError;
@@ -14,8 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between two tries.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Applies a definition and waits until the server serves the resource. Failed requests are retried, except those that the server
-/// rejects.
+/// Applies a definition and waits until the server serves the resource.
 pub(crate) async fn install(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
@@ -24,18 +25,7 @@ pub(crate) async fn install(
     let definitions = cluster.api::<CustomResourceDefinition>();
     let until = Instant::now() + LIMIT;
     let name = &definition.metadata.name;
-    let mut last = loop {
-        match definitions.apply(definition, &WriteOptions::apply(field_manager)).await {
-            Ok(applied) => break applied,
-            Err(error) if is_final(&error) || Instant::now() + RETRY >= until => {
-                return Err(OperatorError::Install { name: name.clone(), cause: Box::new(error) });
-            }
-            Err(error) => {
-                tracing::warn!(definition = name, %error, "cannot install a CustomResourceDefinition yet; retrying");
-                sleep(RETRY).await;
-            }
-        }
-    };
+    let mut last = apply(cluster, definition, field_manager).await?;
     if last.is_established() {
         return Ok(());
     }
@@ -47,9 +37,37 @@ pub(crate) async fn install(
     });
     match timeout_at(until, established).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(OperatorError::Install { name: name.clone(), cause: Box::new(error) }),
+        Ok(Err(error)) => Err(OperatorError::Install {
+            kind: CustomResourceDefinition::KIND,
+            name: name.clone(),
+            cause: Box::new(error),
+        }),
         Err(_) => {
             Err(OperatorError::NotEstablished { name: name.clone(), seconds: LIMIT.as_secs(), reason: reason(&last) })
+        }
+    }
+}
+
+/// Applies an object. Failed requests are retried, except those that the server rejects.
+pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
+where
+    T: Resource + Serialize + DeserializeOwned,
+{
+    let until = Instant::now() + LIMIT;
+    loop {
+        match cluster.api::<T>().apply(object, &WriteOptions::apply(field_manager)).await {
+            Ok(applied) => return Ok(applied),
+            Err(error) if is_final(&error) || Instant::now() + RETRY >= until => {
+                return Err(OperatorError::Install {
+                    kind: T::KIND,
+                    name: object.name().into(),
+                    cause: Box::new(error),
+                });
+            }
+            Err(error) => {
+                tracing::warn!(kind = T::KIND, name = object.name(), %error, "cannot install an object yet; retrying");
+                sleep(RETRY).await;
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod debug;
 mod run;
+#[cfg(feature = "webhook")]
+mod webhooks;
 
 use std::error::Error;
 use std::fmt;
@@ -88,6 +90,8 @@ pub struct Manager {
     leader_services: Vec<(String, LeaderService)>,
     live_checks: Vec<(String, Check)>,
     ready_checks: Vec<(String, Check)>,
+    #[cfg(feature = "webhook")]
+    webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
 }
 
@@ -147,6 +151,8 @@ impl Manager {
             leader_services: Vec::new(),
             live_checks: Vec::new(),
             ready_checks: Vec::new(),
+            #[cfg(feature = "webhook")]
+            webhooks: None,
             config: ManagerConfig::default(),
         }
     }

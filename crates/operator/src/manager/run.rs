@@ -15,7 +15,7 @@ use crate::debug::Debug;
 use crate::serve::{self, Page};
 use crate::{OperatorError, Result, install, leader_service};
 
-type Waits = Arc<Mutex<Option<String>>>;
+pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
     /// Runs until `stop` is cancelled or a part fails. At the end, a manager that connected itself writes the pending Events and closes its
@@ -24,7 +24,8 @@ impl Manager {
     /// # Errors
     ///
     /// - The address for probes is in use, or the leader election is misconfigured. Nothing is started then.
-    /// - A CustomResourceDefinition cannot be installed.
+    /// - The certificate of the webhooks cannot be read, or their address is in use. Nothing is started then.
+    /// - A CustomResourceDefinition or the configuration of the webhooks cannot be installed.
     /// - Two controllers have the same name, or a part failed, or the stop timed out: a [`ManagerError`](pintle_controller::ManagerError),
     ///   which names the unfinished keys.
     ///
@@ -41,10 +42,20 @@ impl Manager {
         if let Some(config) = self.election.take() {
             engine = engine.leader_election(self.cluster.elector(self.name.as_str(), config)?);
         }
+        #[cfg(feature = "webhook")]
+        let webhooks = self.serve_webhooks(stop).await?;
         let _server = self.serve_pages(engine.status(), &waits, stop).await?;
         if !install_all(&self.cluster, &self.definitions, &self.name, &waits, stop).await? {
             return Ok(());
         }
+        #[cfg(feature = "webhook")]
+        if let Some(webhooks) = &webhooks
+            && !webhooks.register(&self.cluster, &self.name, &waits, stop).await?
+        {
+            return Ok(());
+        }
+        #[cfg(feature = "webhook")]
+        let _registered = webhooks.as_ref().map(|all| all.keep_registered(self.cluster.clone(), self.name.clone()));
         let surroundings = Surroundings {
             cluster: self.cluster.clone(),
             name: self.name.clone(),
@@ -61,11 +72,17 @@ impl Manager {
         }
         set(&waits, None);
         drop(surroundings);
-        if !self.owns_cluster {
-            return Ok(engine.run(stop).await?);
+        if self.owns_cluster {
+            engine = engine.informers(self.cluster.informers().clone());
         }
-        let ended = engine.informers(self.cluster.informers().clone()).run(stop).await;
-        self.cluster.shutdown().await;
+        let ended = engine.run(stop).await;
+        #[cfg(feature = "webhook")]
+        if let Some(webhooks) = webhooks {
+            webhooks.finish(self.config.graceful_shutdown_timeout).await;
+        }
+        if self.owns_cluster {
+            self.cluster.shutdown().await;
+        }
         Ok(ended?)
     }
 
@@ -121,6 +138,6 @@ async fn install_all(
 
 type Server = AbortOnDropHandle<()>;
 
-fn set(waits: &Waits, reason: Option<String>) {
+pub(super) fn set(waits: &Waits, reason: Option<String>) {
     *waits.lock().unwrap_or_else(PoisonError::into_inner) = reason;
 }

@@ -9,3 +9,4 @@ mod install;
 mod lifecycle;
 mod serve;
 mod support;
+mod webhooks;

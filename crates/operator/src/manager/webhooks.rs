@@ -1,0 +1,199 @@
+//! The webhooks of a manager: served on each replica, and registered in the cluster.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pintle_cluster::Cluster;
+use pintle_crd::CustomResourceDefinition;
+use pintle_webhook::{CertificateFiles, WebhookServer, WebhookServerError, Webhooks};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Manager;
+use super::run::{Waits, set};
+use crate::{OperatorError, install};
+
+/// How long webhooks in flight may take after the controllers have stopped.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What [`Manager::webhooks`] got.
+pub(super) struct Setup {
+    address: SocketAddr,
+    files: CertificateFiles,
+    webhooks: Webhooks,
+}
+
+/// Webhooks that are being served.
+pub(super) struct Served {
+    webhooks: Webhooks,
+    files: CertificateFiles,
+    authority: Vec<u8>,
+    /// The definitions with conversions, which contain the authority too.
+    converted: Vec<CustomResourceDefinition>,
+    /// What readiness waits for.
+    problem: Waits,
+    close: CancellationToken,
+    server: AbortOnDropHandle<()>,
+    /// Ends when the stop begins, with its time.
+    stopped: AbortOnDropHandle<Instant>,
+}
+
+impl Manager {
+    /// Serves webhooks over TLS on this address, on each replica and also on standbys. The certificate is a directory with `tls.crt`,
+    /// `tls.key` and `ca.crt`, such as the volume of a Secret of cert-manager, or [`CertificateFiles`]. It is reloaded when it changes.
+    ///
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them: it applies a ValidatingWebhookConfiguration and a
+    /// MutatingWebhookConfiguration with its own name, and adds the conversions to the definitions that it [installs](Self::install). It applies
+    /// them again when `ca.crt` changes. It does not delete a configuration that has lost its last webhook. The service account needs the verb
+    /// `patch` for these resources.
+    ///
+    /// Readiness waits for the registration. Set `publishNotReadyAddresses: true` in the Service of the webhooks: the caches of a manager can
+    /// fill only after conversions work, and the manager is not ready before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_operator::Manager;
+    /// use pintle_webhook::{Admission, Denial, Endpoint, Webhook, Webhooks};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    ///     domain: String,
+    /// }
+    /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
+    ///     let mut site = request.object;
+    ///     site.domain.make_ascii_lowercase();
+    ///     Ok(site)
+    /// }
+    ///
+    /// fn with_webhooks(manager: Manager) -> Manager {
+    ///     let endpoint = Endpoint::service("website-system", "website-controller");
+    ///     let webhooks = Webhooks::new().add(Webhook::mutate(lower_case)).endpoint(endpoint);
+    ///     manager.webhooks(([0, 0, 0, 0], 9443), "/etc/webhook-certificate", webhooks)
+    /// }
+    /// ```
+    pub fn webhooks(
+        mut self,
+        address: impl Into<SocketAddr>,
+        certificate: impl Into<CertificateFiles>,
+        webhooks: Webhooks,
+    ) -> Self {
+        self.webhooks = Some(Setup { address: address.into(), files: certificate.into(), webhooks });
+        self
+    }
+
+    /// Starts the server, and adds the conversions to the definitions.
+    pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
+        let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
+        let authority = match webhooks.has_endpoint() {
+            true => files.read_authority().map_err(WebhookServerError::from)?,
+            false => Vec::new(),
+        };
+        let server = WebhookServer::bind(address, files.clone(), webhooks.clone()).await?;
+        let mut converted = Vec::new();
+        for definition in &mut self.definitions {
+            if webhooks.add_conversion(definition, &authority) {
+                converted.push(definition.clone());
+            }
+        }
+        let problem = Waits::default();
+        set(&problem, Some("waits for the registration".into()));
+        let shown = problem.clone();
+        self.ready_checks.push((
+            "webhooks".into(),
+            Arc::new(move || match shown.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+                Some(problem) => Err(problem),
+                None => Ok(()),
+            }),
+        ));
+        let (close, token) = (CancellationToken::new(), stop.clone());
+        let closed = close.clone();
+        let server = tokio::spawn(async move { server.run(&closed).await });
+        let stopped = tokio::spawn(async move {
+            token.cancelled().await;
+            Instant::now()
+        });
+        let (server, stopped) = (AbortOnDropHandle::new(server), AbortOnDropHandle::new(stopped));
+        Ok(Some(Served { webhooks, files, authority, converted, problem, close, server, stopped }))
+    }
+}
+
+impl Served {
+    /// Applies the configurations. Returns whether the manager may go on, which is false after a stop.
+    pub(super) async fn register(
+        &self,
+        cluster: &Cluster,
+        name: &str,
+        waits: &Waits,
+        stop: &CancellationToken,
+    ) -> Result<bool, OperatorError> {
+        set(waits, Some("waits for the registration of the webhooks".into()));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(false),
+            applied = apply(&self.webhooks, &self.authority, cluster, name) => applied?,
+        }
+        set(&self.problem, None);
+        Ok(true)
+    }
+
+    /// Applies everything again when the authority changes, until the task is dropped.
+    pub(super) fn keep_registered(&self, cluster: Cluster, name: String) -> AbortOnDropHandle<()> {
+        let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
+        let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            while webhooks.has_endpoint() && files.authority.is_some() {
+                sleep(files.period).await;
+                let new = match files.read_authority() {
+                    Ok(new) if new != authority => new,
+                    Ok(_) => continue,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read the authority of the webhooks; the old one stays registered");
+                        continue;
+                    }
+                };
+                let registered = async {
+                    for definition in &mut converted {
+                        webhooks.add_conversion(definition, &new);
+                        install::install(&cluster, definition, &name).await?;
+                    }
+                    apply(&webhooks, &new, &cluster, &name).await
+                };
+                match registered.await {
+                    Ok(()) => {
+                        tracing::info!("registered the new authority of the webhooks");
+                        authority = new;
+                    }
+                    Err(error) => tracing::warn!(%error, "cannot register the new authority of the webhooks; retrying"),
+                }
+            }
+        }))
+    }
+
+    /// Ends the server. Requests in flight may end, within `limit` after the begin of the stop.
+    pub(super) async fn finish(self, limit: Duration) {
+        let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
+        let left = since.map_or(DRAIN, |since| limit.saturating_sub(since.elapsed()).min(DRAIN));
+        self.close.cancel();
+        if timeout(left, self.server).await.is_err() {
+            tracing::warn!("webhooks were still in flight at the end of the stop");
+        }
+    }
+}
+
+async fn apply(webhooks: &Webhooks, authority: &[u8], cluster: &Cluster, name: &str) -> Result<(), OperatorError> {
+    if let Some(configuration) = webhooks.mutating_configuration(name, authority) {
+        install::apply(cluster, &configuration, name).await?;
+    }
+    if let Some(configuration) = webhooks.validating_configuration(name, authority) {
+        install::apply(cluster, &configuration, name).await?;
+    }
+    Ok(())
+}

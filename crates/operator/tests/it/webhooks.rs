@@ -1,0 +1,181 @@
+//! Webhooks of a manager.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use pintle_apiserver::RequestVerb;
+use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_crd::CustomResourceDefinition;
+use pintle_leaderelect::LeaderElectionConfig;
+use pintle_meta::{ClientConfig, ObjectMeta, PemSource};
+use pintle_operator::{Manager, OperatorError};
+use pintle_restreq::RestClient;
+use pintle_webhook::{
+    Admission, CertificateFiles, Denial, Endpoint, Hub, MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    Webhook, Webhooks,
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Running, Spec, Website, World, eventually, soon};
+
+const NAME: &str = "website-controller";
+const PATH: [&str; 5] = ["validate", "example.com", "v1", "websites", ""];
+
+fn write_pair(directory: &Path) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    fs::write(directory.join("ca.crt"), authority.pem()).unwrap();
+    fs::write(directory.join("tls.crt"), certificate.pem()).unwrap();
+    fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
+}
+
+struct Setup {
+    world: World,
+    directory: TempDir,
+    address: SocketAddr,
+}
+
+impl Setup {
+    async fn new() -> Self {
+        let directory = TempDir::new().unwrap();
+        write_pair(directory.path());
+        let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        Self { world: World::start().await, directory, address }
+    }
+
+    fn files(&self) -> CertificateFiles {
+        let mut files = CertificateFiles::in_directory(self.directory.path());
+        files.period = Duration::from_millis(5);
+        files
+    }
+
+    fn manager(&self) -> Manager {
+        let check = async |request: Admission<Website>| match request.object.spec.domain.as_str() {
+            "bad" => Err(Denial::new("bad domain")),
+            _ => Ok(()),
+        };
+        let fill = async |request: Admission<Website>| Ok::<_, Denial>(request.object);
+        let webhooks = Webhooks::new()
+            .add(Webhook::validate(check))
+            .add(Webhook::mutate(fill))
+            .convert(Hub::<Website>::new())
+            .endpoint(Endpoint::url(format!("https://{}", self.address)));
+        self.world.manager().webhooks(self.address, self.files(), webhooks).install::<Website>()
+    }
+
+    /// Asks the webhook whether it accepts a domain. `None` if it cannot be called.
+    async fn ask(&self, domain: &str) -> Option<Value> {
+        let mut config = ClientConfig::new(format!("https://{}", self.address));
+        config.tls.ca = Some(PemSource::File(self.directory.path().join("ca.crt")));
+        let site = Website {
+            metadata: ObjectMeta::new("default", "blog"),
+            spec: Spec { domain: domain.into() },
+            status: None,
+        };
+        let resource = json!({"group": "example.com", "version": "v1", "resource": "websites"});
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "operation": "CREATE", "object": site, "resource": resource,
+                "kind": {"group": "example.com", "version": "v1", "kind": "Website"},
+            },
+        });
+        let request = RestClient::new(config).unwrap().post().abs_path(&PATH[..4]).json(&review).max_retries(0);
+        request.object::<Value>().await.ok()
+    }
+
+    fn bundle(&self) -> String {
+        use base64::Engine;
+        base64::engine::general_purpose::STANDARD.encode(fs::read(self.directory.path().join("ca.crt")).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn webhooks_are_served_and_registered() {
+    let setup = Setup::new().await;
+    let running = Running::start(setup.manager());
+    let answer = eventually("the webhook answers", async || setup.ask("bad").await).await;
+    assert_eq!(answer["response"]["status"]["message"], "bad domain");
+
+    let cluster = &setup.world.cluster;
+    let validating = cluster.api::<ValidatingWebhookConfiguration>();
+    let validating = eventually("registered", async || validating.get(NAME).await.ok()).await;
+    let webhook = &validating.webhooks[0];
+    assert_eq!(
+        (&webhook["name"], &webhook["failurePolicy"]),
+        (&json!("validate.websites.example.com"), &json!("Fail"))
+    );
+    assert_eq!(webhook["clientConfig"]["caBundle"], setup.bundle());
+    let mutating = cluster.api::<MutatingWebhookConfiguration>().get(NAME).await.unwrap();
+    let url = format!("https://{}/mutate/example.com/v1/websites", setup.address);
+    assert_eq!(mutating.webhooks[0]["clientConfig"]["url"], url);
+    let definition = cluster.api::<CustomResourceDefinition>().get("websites.example.com").await.unwrap();
+    let conversion = &definition.spec["conversion"];
+    assert_eq!(
+        (&conversion["strategy"], &conversion["webhook"]["conversionReviewVersions"]),
+        (&json!("Webhook"), &json!(["v1"]))
+    );
+    running.stop().await.unwrap();
+    assert!(setup.ask("bad").await.is_none(), "the server ends with the manager");
+}
+
+#[tokio::test]
+async fn changed_authority_is_registered_again() {
+    let setup = Setup::new().await;
+    let running = Running::start(setup.manager());
+    let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
+    eventually("registered", async || validating.get(NAME).await.ok()).await;
+    write_pair(setup.directory.path());
+    let bundle = setup.bundle();
+    eventually("the new authority is registered", async || {
+        let validating = validating.get(NAME).await.unwrap();
+        let definition =
+            setup.world.cluster.api::<CustomResourceDefinition>().get("websites.example.com").await.unwrap();
+        let conversion = &definition.spec["conversion"]["webhook"]["clientConfig"]["caBundle"];
+        (validating.webhooks[0]["clientConfig"]["caBundle"] == bundle && *conversion == bundle).then_some(())
+    })
+    .await;
+    eventually("the new certificate is served", async || setup.ask("good").await).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn standby_serves_webhooks() {
+    let setup = Setup::new().await;
+    let leader = Running::start(setup.world.manager().leader_election());
+    let lease = || setup.world.cluster.lock(NAME);
+    let _ = lease;
+    let standby = setup.manager().leader_election_with(LeaderElectionConfig::default());
+    let standby = Running::start(standby);
+    let answer = eventually("the webhook answers", async || setup.ask("good").await).await;
+    assert_eq!(answer["response"]["allowed"], true);
+    standby.stop().await.unwrap();
+    leader.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn missing_certificate_ends_the_manager() {
+    let setup = Setup::new().await;
+    fs::remove_file(setup.directory.path().join("tls.crt")).unwrap();
+    let error = soon(setup.manager().run(&CancellationToken::new())).await.unwrap_err();
+    assert!(matches!(&error, OperatorError::Webhooks(_)) && error.to_string().contains("tls.crt"), "{error}");
+}
+
+#[tokio::test]
+async fn rejected_registration_ends_the_manager() {
+    let setup = Setup::new().await;
+    let resource = Some("mutatingwebhookconfigurations".into());
+    let rule = Rule { verb: Some(RequestVerb::Patch), resource, ..Rule::new(Fault::Answer(Answer::new(403))) };
+    setup.world.cluster.server().unwrap().faults().add(rule);
+    let error = soon(setup.manager().run(&CancellationToken::new())).await.unwrap_err().to_string();
+    assert!(error.contains("cannot install the MutatingWebhookConfiguration \"website-controller\""), "{error}");
+}

@@ -1,0 +1,161 @@
+//! A request that a handler decides about.
+
+use std::fmt;
+
+use pintle_meta::{GroupVersionKind, GroupVersionResource, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::decode::decode;
+use crate::review::AdmissionRequest;
+use crate::{Denial, Operation, UserInfo};
+
+/// A request to create, update, delete or connect to an object of the type `T`. A handler gets it, and tests can make one.
+///
+/// `Debug` does not show the objects, because they may be Secrets.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ObjectMeta;
+/// use pintle_webhook::{Admission, Denial, Operation};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+///     domain: String,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// async fn keep_domain(request: Admission<Website>) -> Result<(), Denial> {
+///     match request.old {
+///         Some(old) if old.domain != request.object.domain => Err(Denial::invalid("domain", "cannot change")),
+///         _ => Ok(()),
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let old = Website { metadata: ObjectMeta::new("team-a", "blog"), domain: "a.example".into() };
+/// let new = Website { domain: "b.example".into(), ..old.clone() };
+/// assert!(keep_domain(Admission::create(new.clone())).await.is_ok());
+/// let denial = keep_domain(Admission::update(old, new)).await.unwrap_err();
+/// assert_eq!(denial.to_string(), "domain: cannot change");
+/// # }
+/// ```
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Admission<T> {
+    /// What the user wants to do.
+    pub operation: Operation,
+    /// The object as it would be stored. For a deletion, the stored object.
+    pub object: T,
+    /// The stored object, if the operation is an update.
+    pub old: Option<T>,
+    /// The resource. Its version is the version of `T`, also if the client used another one.
+    pub resource: GroupVersionResource,
+    /// The kind of the object.
+    pub kind: GroupVersionKind,
+    /// The subresource, such as `status`. Empty for the object itself.
+    pub subresource: String,
+    /// The name. Empty if the server will generate it.
+    pub name: String,
+    /// The namespace. Empty for a cluster-scoped object.
+    pub namespace: String,
+    /// The user.
+    pub user: UserInfo,
+    /// Whether the server will store nothing. A handler must not have side effects then.
+    pub is_dry_run: bool,
+    /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are none.
+    pub options: Value,
+    /// Identifies this call of the webhook. It is not the uid of the object.
+    pub uid: String,
+}
+
+impl<T> Admission<T> {
+    pub(crate) fn decode(request: &AdmissionRequest) -> Result<Self, Denial>
+    where
+        T: DeserializeOwned,
+    {
+        let object = |name: &'static str, json: &Option<Box<RawValue>>| match json {
+            Some(json) => decode(name, json),
+            None => Err(Denial::bad_request(format!(
+                "the review has no {name}, which a request of the type {} needs",
+                request.operation.as_str()
+            ))),
+        };
+        let (subject, old) = match request.operation {
+            Operation::Create | Operation::Connect => (object("object", &request.object)?, None),
+            Operation::Update => (object("object", &request.object)?, Some(object("oldObject", &request.old_object)?)),
+            Operation::Delete => (object("oldObject", &request.old_object)?, None),
+        };
+        let options = request.options.as_ref().map(|options| decode("options", options)).transpose()?;
+        Ok(Self {
+            operation: request.operation,
+            object: subject,
+            old,
+            resource: request.resource.clone(),
+            kind: request.kind.clone(),
+            subresource: request.sub_resource.clone(),
+            name: request.name.clone(),
+            namespace: request.namespace.clone(),
+            user: request.user_info.clone(),
+            is_dry_run: request.dry_run,
+            options: options.unwrap_or_default(),
+            uid: request.uid.clone(),
+        })
+    }
+}
+
+/// Requests for tests, of a user without a name. The fields can be changed.
+impl<T: Resource> Admission<T> {
+    /// Creates a request to create `object`.
+    pub fn create(object: T) -> Self {
+        Self::new(Operation::Create, object, None)
+    }
+
+    /// Creates a request to change `old` into `new`.
+    pub fn update(old: T, new: T) -> Self {
+        Self::new(Operation::Update, new, Some(old))
+    }
+
+    /// Creates a request to delete `object`.
+    pub fn delete(object: T) -> Self {
+        Self::new(Operation::Delete, object, None)
+    }
+
+    fn new(operation: Operation, object: T, old: Option<T>) -> Self {
+        let resource = T::api_resource();
+        Self {
+            operation,
+            resource: resource.gvr(),
+            kind: resource.gvk(),
+            subresource: String::new(),
+            name: object.metadata().name().into(),
+            namespace: object.metadata().namespace().into(),
+            user: UserInfo::default(),
+            is_dry_run: false,
+            options: Value::Null,
+            uid: String::new(),
+            object,
+            old,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Admission<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admission")
+            .field("operation", &self.operation)
+            .field("resource", &self.resource)
+            .field("subresource", &self.subresource)
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .field("user", &self.user)
+            .field("is_dry_run", &self.is_dry_run)
+            .field("uid", &self.uid)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! The answers of handlers.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+
+use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
+
+/// The answer of a handler that allows a request. A validating handler can return `()` instead, and a mutating handler the object.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_webhook::{Allowed, Denial};
+///
+/// fn check(domain: &str) -> Result<Allowed, Denial> {
+///     match domain.ends_with(".test") {
+///         true => Ok(Allowed::from(()).warn("the domain is not public")),
+///         false => Ok(().into()),
+///     }
+/// }
+/// # assert!(check("a.test").is_ok());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed<T = ()> {
+    pub(crate) object: T,
+    pub(crate) notes: Notes,
+}
+
+impl<T> Allowed<T> {
+    /// Adds a warning, which the API server sends to the client. Line breaks become spaces, because the API server drops warnings with line
+    /// breaks.
+    #[must_use]
+    pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
+        self.notes.warn(warning.as_ref());
+        self
+    }
+
+    /// Adds an annotation to the audit event of the request. The API server puts the name of the webhook before the key.
+    #[must_use]
+    pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.notes.audit.insert(key.into(), value.into());
+        self
+    }
+}
+
+impl<T> From<T> for Allowed<T> {
+    fn from(object: T) -> Self {
+        Self { object, notes: Notes::default() }
+    }
+}
+
+/// The answer of a handler that rejects a request. The client gets it as the error of its request.
+///
+/// `?` converts every error into a denial with the code 500. The message then is the error's text, which the client sees.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::Reason;
+/// use pintle_webhook::Denial;
+///
+/// let denial = Denial::invalid("spec.domain", "must not be empty").and_invalid("spec.port", "must be below 1024");
+/// assert_eq!((denial.status().code, denial.status().reason), (422, Some(Reason::Invalid)));
+///
+/// let quota = Denial::new("team-a has 20 websites already").code(429).reason(Reason::TooManyRequests);
+/// assert_eq!(quota.to_string(), "team-a has 20 websites already");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    message: String,
+    reason: Reason,
+    code: u16,
+    causes: Vec<StatusCause>,
+    pub(crate) notes: Notes,
+}
+
+impl Denial {
+    /// Creates a denial with the code 403 and the reason `Forbidden`. The API server puts the name of the webhook before the message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::with(403, Reason::Forbidden, message.into())
+    }
+
+    /// Creates a denial with the code 422 and the reason `Invalid`, because of a field such as `spec.ports[0].name`.
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::with(422, Reason::Invalid, String::new()).and_invalid(field, message)
+    }
+
+    pub(crate) fn bad_request(message: String) -> Self {
+        Self::with(400, Reason::BadRequest, message)
+    }
+
+    pub(crate) fn internal(message: String) -> Self {
+        Self::with(500, Reason::InternalError, message)
+    }
+
+    pub(crate) fn timeout(message: String) -> Self {
+        Self::with(504, Reason::Timeout, message)
+    }
+
+    fn with(code: u16, reason: Reason, message: String) -> Self {
+        Self { message, reason, code, causes: Vec::new(), notes: Notes::default() }
+    }
+
+    /// Adds another invalid field.
+    #[must_use]
+    pub fn and_invalid(mut self, field: impl Into<String>, message: impl Into<String>) -> Self {
+        let (field, message) = (field.into(), message.into());
+        if !self.message.is_empty() {
+            self.message.push_str("; ");
+        }
+        self.message.push_str(&format!("{field}: {message}"));
+        self.causes.push(StatusCause { reason: "FieldValueInvalid".into(), message, field });
+        self
+    }
+
+    /// Sets the HTTP status code of the client's request. The API server replaces codes below 400 by 400.
+    #[must_use]
+    pub fn code(mut self, code: u16) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Sets the reason for programs.
+    #[must_use]
+    pub fn reason(mut self, reason: Reason) -> Self {
+        self.reason = reason;
+        self
+    }
+
+    /// Adds a warning. See [`Allowed::warn`].
+    #[must_use]
+    pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
+        self.notes.warn(warning.as_ref());
+        self
+    }
+
+    /// Adds an annotation to the audit event. See [`Allowed::audit`].
+    #[must_use]
+    pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.notes.audit.insert(key.into(), value.into());
+        self
+    }
+
+    /// Returns the status that the client gets. The service adds the name and the kind of the object to its details.
+    pub fn status(&self) -> Status {
+        let details = StatusDetails { causes: self.causes.clone(), ..StatusDetails::default() };
+        let details = (!self.causes.is_empty()).then_some(details);
+        Status { details, ..Status::failure(self.code, self.reason.clone(), &self.message) }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// `Denial` itself is no error type, so that this conversion can exist.
+impl<E: Error> From<E> for Denial {
+    fn from(error: E) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+/// The parts that both answers have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Notes {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) audit: BTreeMap<String, String>,
+}
+
+impl Notes {
+    fn warn(&mut self, warning: &str) {
+        self.warnings.push(warning.replace(['\r', '\n'], " "));
+    }
+}

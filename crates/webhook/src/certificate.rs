@@ -1,0 +1,262 @@
+//! The certificate of the server, from files that may change.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// The files of the server's certificate, and how often they are read.
+///
+/// # Examples
+///
+/// A Secret of the type `kubernetes.io/tls`, such as cert-manager's, as a volume:
+///
+/// ```
+/// use std::path::Path;
+///
+/// use pintle_webhook::CertificateFiles;
+///
+/// let files = CertificateFiles::from("/etc/webhook-certificate");
+/// assert_eq!(files.certificate, Path::new("/etc/webhook-certificate/tls.crt"));
+/// assert_eq!(files.authority.as_deref(), Some(Path::new("/etc/webhook-certificate/ca.crt")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate and its intermediate certificates, as PEM.
+    pub certificate: PathBuf,
+    /// The private key, as PEM.
+    pub key: PathBuf,
+    /// The certificates that the API server shall trust, as PEM. They become the `caBundle` of registrations. If `None`, the API server uses
+    /// the roots of its system.
+    pub authority: Option<PathBuf>,
+    /// The time between two reads. The default is 10 s. A changed Secret reaches a volume after about a minute.
+    pub period: Duration,
+}
+
+impl CertificateFiles {
+    /// Uses `tls.crt`, `tls.key` and `ca.crt` in a directory. These are the names in a Secret of the type `kubernetes.io/tls`.
+    pub fn in_directory(directory: impl AsRef<Path>) -> Self {
+        let directory = directory.as_ref();
+        Self {
+            certificate: directory.join("tls.crt"),
+            key: directory.join("tls.key"),
+            authority: Some(directory.join("ca.crt")),
+            period: Duration::from_secs(10),
+        }
+    }
+
+    /// Reads the certificates that the API server shall trust. The result is empty if no file has them.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or it has no certificate.
+    pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
+        let Some(path) = &self.authority else { return Ok(Vec::new()) };
+        let pem = read(path)?;
+        chain(path, &pem)?;
+        Ok(pem.to_vec())
+    }
+
+    fn read(&self) -> Result<Pair, CertificateError> {
+        Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
+    }
+
+    /// Checks that the files belong together.
+    fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
+        let chain = chain(&self.certificate, &pair.certificate)?;
+        // The error of the parser is left out, because it could quote the key.
+        let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| CertificateError::Content {
+            path: self.key.clone(),
+            problem: "it has no private key as PEM".into(),
+        })?;
+        let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
+        certified.map_err(|cause| CertificateError::Pair {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            cause,
+        })
+    }
+}
+
+impl<P: AsRef<Path>> From<P> for CertificateFiles {
+    /// Uses the files in a directory. See [`in_directory`](Self::in_directory).
+    fn from(directory: P) -> Self {
+        Self::in_directory(directory)
+    }
+}
+
+/// The reason why a certificate cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        cause: std::io::Error,
+    },
+    /// A file has the wrong content.
+    #[error("{}: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The certificate and the key do not belong together, or the key has an unknown type.
+    #[error("{} and {} cannot be used together: {cause}", certificate.display(), key.display())]
+    Pair {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// The error of rustls.
+        cause: rustls::Error,
+    },
+}
+
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, CertificateError> {
+    let content = fs::read(path).map_err(|cause| CertificateError::Read { path: path.into(), cause })?;
+    Ok(Zeroizing::new(content))
+}
+
+fn chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let content = |problem: String| CertificateError::Content { path: path.into(), problem };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|_| content("a certificate is no valid PEM".into()))?;
+    if chain.is_empty() { Err(content("it has no certificate as PEM".into())) } else { Ok(chain) }
+}
+
+/// The content of the two files.
+#[derive(PartialEq)]
+struct Pair {
+    certificate: Zeroizing<Vec<u8>>,
+    key: Zeroizing<Vec<u8>>,
+}
+
+/// The certificate in use, which new connections get.
+pub(crate) struct Current {
+    files: CertificateFiles,
+    key: RwLock<Arc<CertifiedKey>>,
+    /// What was read last, so that a bad pair is reported once.
+    seen: Mutex<Seen>,
+}
+
+#[derive(PartialEq)]
+enum Seen {
+    Pair(Pair),
+    Unreadable,
+}
+
+impl Current {
+    /// Reads the certificate for the first time.
+    pub(crate) fn load(files: CertificateFiles) -> Result<Self, CertificateError> {
+        let pair = files.read()?;
+        let key = files.certified_key(&pair)?;
+        Ok(Self { files, key: RwLock::new(Arc::new(key)), seen: Mutex::new(Seen::Pair(pair)) })
+    }
+
+    pub(crate) fn period(&self) -> Duration {
+        self.files.period
+    }
+
+    /// Reads the files again. Returns whether new connections get a new certificate.
+    ///
+    /// Kubernetes can replace the files between the two reads. The pair does not match then, and the next call reads both again.
+    pub(crate) fn reload(&self) -> bool {
+        let (loaded, seen) = match self.files.read() {
+            Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),
+            Err(error) => (Err(error), Seen::Unreadable),
+        };
+        let mut last = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == seen {
+            return false;
+        }
+        *last = seen;
+        match loaded {
+            Ok(key) => {
+                let key = Arc::new(key);
+                *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
+                tracing::info!(certificate = %self.files.certificate.display(), "reloaded the certificate for webhooks");
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot reload the certificate for webhooks; the old one stays in use");
+                false
+            }
+        }
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.key.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl fmt::Debug for Current {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Current").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use rcgen::{CertificateParams, KeyPair};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn write_pair(directory: &Path) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["a.b.svc".to_owned()]).unwrap().self_signed(&key).unwrap();
+        fs::write(directory.join("tls.crt"), certificate.pem()).unwrap();
+        fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
+    }
+
+    #[test]
+    fn old_certificate_stays_while_the_files_are_invalid() {
+        let directory = TempDir::new().unwrap();
+        let directory = directory.path();
+        write_pair(directory);
+        let current = Current::load(directory.into()).unwrap();
+        let first = current.key.read().unwrap().clone();
+        let other_key = KeyPair::generate().unwrap().serialize_pem();
+        for content in
+            [&b""[..], b"\xff", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", other_key.as_bytes()]
+        {
+            fs::write(directory.join("tls.key"), content).unwrap();
+            assert!(!current.reload());
+            assert!(Arc::ptr_eq(&first, &current.key.read().unwrap()));
+        }
+        fs::remove_file(directory.join("tls.key")).unwrap();
+        assert!(!current.reload() && Arc::ptr_eq(&first, &current.key.read().unwrap()));
+
+        write_pair(directory);
+        assert!(current.reload() && !Arc::ptr_eq(&first, &current.key.read().unwrap()));
+        assert!(!current.reload(), "nothing changed since");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let directory = TempDir::new().unwrap();
+        write_pair(directory.path());
+        let current = Current::load(directory.path().into()).unwrap();
+        let key = fs::read_to_string(directory.path().join("tls.key")).unwrap();
+        let line = key.lines().nth(1).unwrap();
+        assert!(!format!("{current:?}").contains(line));
+    }
+}

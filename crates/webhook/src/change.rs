@@ -1,0 +1,124 @@
+//! What a handler changed, as a change of the JSON that the API server sent.
+//!
+//! A Rust type may know only some fields of the object. Therefore the patch is not the difference between the JSON and the returned
+//! object: it would remove all other fields. The changes between the object before and after the handler are applied to the JSON.
+
+use std::collections::HashMap;
+use std::mem;
+
+use serde_json::{Map, Value};
+
+/// The fields that identify the elements of Kubernetes' lists, in the order in which they are tried.
+const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
+
+/// Applies the changes from `before` to `after` to `sent`. Fields that neither has are kept.
+///
+/// It recurses once per level. The JSON parser limits `sent` to 128 levels, and the others come from Rust types.
+pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
+    if before == after {
+        return sent.clone();
+    }
+    match (sent, before, after) {
+        (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
+        // Otherwise the type dropped or added elements while it decoded, so positions do not match.
+        (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
+            merge_lists(sent, before, after).into()
+        }
+        _ => after.clone(),
+    }
+}
+
+fn merge_objects(
+    sent: &Map<String, Value>,
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Map<String, Value> {
+    let empty = Value::Object(Map::new());
+    let mut merged = sent.clone();
+    for (name, new) in after {
+        let old = before.get(name);
+        if old == Some(new) {
+            continue;
+        }
+        let value = match (sent.get(name), old) {
+            (Some(sent), Some(old)) => merge(sent, old, new),
+            // The type omits empty values. The map in the JSON may still have members that the type does not know.
+            (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
+            _ => new.clone(),
+        };
+        merged.insert(name.clone(), value);
+    }
+    for name in before.keys().filter(|name| !after.contains_key(*name)) {
+        merged.remove(name);
+    }
+    merged
+}
+
+fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
+    let origins = origins(before, after);
+    let merged = after.iter().zip(origins).map(|(new, origin)| match origin {
+        Some(at) => merge(&sent[at], &before[at], new),
+        None => new.clone(),
+    });
+    merged.collect()
+}
+
+/// Returns the position that each element had before, or `None` for a new element.
+fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
+    let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
+    if let Some((before, after)) = identity {
+        let places: HashMap<_, _> = before.into_iter().enumerate().map(|(at, identity)| (identity, at)).collect();
+        return after.iter().map(|identity| places.get(identity).copied()).collect();
+    }
+    if before.len() == after.len() {
+        return (0..after.len()).map(Some).collect();
+    }
+    equal_elements(before, after)
+}
+
+/// Returns the identities of all elements by one field, if each element has one of its own.
+fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
+    let mut all = Vec::with_capacity(list.len());
+    for element in list {
+        match element.get(field)? {
+            identity @ (Value::String(_) | Value::Number(_)) => all.push(identity.to_string()),
+            _ => return None,
+        }
+    }
+    let mut sorted = all.clone();
+    sorted.sort_unstable();
+    sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
+}
+
+/// Matches each element with the first equal element that is not matched yet.
+fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
+    let mut places = HashMap::<String, Vec<usize>>::new();
+    for (at, element) in before.iter().enumerate().rev() {
+        places.entry(element.to_string()).or_default().push(at);
+    }
+    after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
+}
+
+/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal.
+pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
+    let patch = json_patch::diff(sent, merged);
+    (!patch.0.is_empty()).then_some(patch)
+}
+
+/// The parts of the metadata that a conversion may change.
+pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
+
+/// Applies the changes of a conversion to the metadata that was sent: those of the changeable parts.
+pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
+    let mut metadata = sent.clone();
+    for part in CHANGEABLE {
+        let take = |value: &mut Value| value.get_mut(part).map(mem::take).unwrap_or_else(|| Map::new().into());
+        let (before, after) = (take(&mut before), take(&mut after));
+        let old = sent.get(part).filter(|old| old.is_object()).cloned().unwrap_or_else(|| Map::new().into());
+        match merge(&old, &before, &after) {
+            Value::Object(merged) if merged.is_empty() => _ = metadata.remove(part),
+            merged => _ = metadata.insert(part.into(), merged),
+        }
+    }
+    metadata
+}

@@ -1,0 +1,22 @@
+//! Decodes the objects of a review.
+
+use pintle_meta::DecodeError;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::Denial;
+
+/// Decodes a part of a review. The error names the part and the field, but not the value.
+pub(crate) fn decode<T: DeserializeOwned>(part: &str, json: &RawValue) -> Result<T, Denial> {
+    fields(json).map_err(|problem| Denial::bad_request(format!("cannot decode the {part}: {problem}")))
+}
+
+/// Decodes an object. The error starts with the path of the field.
+pub(crate) fn fields<T: DeserializeOwned>(json: &RawValue) -> Result<T, String> {
+    let mut deserializer = serde_json::Deserializer::from_str(json.get());
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let problem = DecodeError::from(error.into_inner());
+        if path == "." { problem.to_string() } else { format!("{path}: {problem}") }
+    })
+}

@@ -1,0 +1,239 @@
+//! Conversions between the versions of a kind, through one of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pintle_meta::{ApiResource, Resource, Status};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::change::{CHANGEABLE, converted_metadata};
+use crate::decode::fields;
+use crate::review::{ConversionRequest, ConversionResponse};
+
+/// How many objects are converted before other tasks of the runtime may run.
+const TURN: usize = 32;
+
+/// The versions of a kind, which are converted through one of them, the hub.
+///
+/// The versions convert with std's [`From`] or [`TryFrom`], in both directions between the hub and each other version. So *n* versions need
+/// 2(*n* − 1) conversions. The hub should have every field that some version has, because a round trip loses the others. Pass the value to
+/// [`Webhooks::convert`](crate::Webhooks::convert).
+///
+/// A conversion may change labels and annotations. All other metadata is taken from the object that was sent, because the API server ignores
+/// or rejects its changes.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ObjectMeta;
+/// use pintle_webhook::{Hub, Webhooks};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+///     domains: Vec<String>,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct OldWebsite {
+///     metadata: ObjectMeta,
+///     domain: String,
+/// }
+/// pintle_meta::resource!(OldWebsite, "example.com/v1alpha1", "Website", "websites", Namespaced);
+///
+/// impl From<OldWebsite> for Website {
+///     fn from(old: OldWebsite) -> Self {
+///         Self { metadata: old.metadata, domains: vec![old.domain] }
+///     }
+/// }
+///
+/// impl TryFrom<Website> for OldWebsite {
+///     type Error = &'static str;
+///
+///     fn try_from(site: Website) -> Result<Self, Self::Error> {
+///         let [domain] = site.domains.try_into().map_err(|_| "v1alpha1 has exactly one domain")?;
+///         Ok(Self { metadata: site.metadata, domain })
+///     }
+/// }
+///
+/// let webhooks = Webhooks::new().convert(Hub::<Website>::new().spoke::<OldWebsite>());
+/// assert_eq!(webhooks.paths().collect::<Vec<_>>(), ["/convert/example.com/websites"]);
+/// ```
+#[must_use = "a hub does nothing until it is passed to `Webhooks::convert`"]
+pub struct Hub<H> {
+    resource: ApiResource,
+    versions: BTreeMap<String, Version<H>>,
+}
+
+/// The functions of one version, by its `apiVersion`.
+struct Version<H> {
+    /// Decodes an object. Returns the hub, and the metadata as the Rust type writes it.
+    read: Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>,
+    write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
+    /// Returns whether the Rust type has a field for this part of the metadata. The object has that part.
+    knows: fn(&Value, &str) -> bool,
+}
+
+impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
+    /// Creates the hub with its own version.
+    #[expect(clippy::new_without_default, reason = "a hub without a spoke is useless")]
+    pub fn new() -> Self {
+        Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()
+    }
+
+    /// Adds a version.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `S` has another group, kind or plural than the hub, or if the version was already added.
+    pub fn spoke<S>(mut self) -> Self
+    where
+        S: Resource + DeserializeOwned + Serialize + TryInto<H> + TryFrom<H>,
+        <S as TryInto<H>>::Error: fmt::Display,
+        <S as TryFrom<H>>::Error: fmt::Display,
+    {
+        let (hub, spoke) = (&self.resource, S::api_resource());
+        let same = hub.group_resource() == spoke.group_resource() && hub.kind == spoke.kind;
+        assert!(same, "{} cannot convert to {}: they must be versions of one kind", spoke.gvk(), hub.gvk());
+        let version = Version {
+            read: Box::new(|json| {
+                let object: S = fields(json)?;
+                let metadata = metadata_of(&object)?;
+                Ok((object.try_into().map_err(|error| error.to_string())?, metadata))
+            }),
+            write: Box::new(|hub| {
+                let object = S::try_from(hub).map_err(|error| error.to_string())?;
+                serde_json::to_value(object).map_err(|error| error.to_string())
+            }),
+            knows: knows::<S>,
+        };
+        let earlier = self.versions.insert(S::API_VERSION.into(), version);
+        assert!(earlier.is_none(), "{} was already added", S::API_VERSION);
+        self
+    }
+
+    pub(crate) fn conversion(self) -> Conversion {
+        let resource = self.resource.clone();
+        Conversion { resource, convert: Arc::new(move |object, desired| self.convert(object, desired)) }
+    }
+
+    fn convert(&self, json: &RawValue, desired: &str) -> Result<Box<RawValue>, String> {
+        let sent: Envelope = fields(json)?;
+        let metadata = sent.metadata.ok_or("the object has no metadata")?;
+        let name = |problem: String| match metadata.get("name").and_then(Value::as_str) {
+            Some(name) => format!("{} {name:?}: {problem}", self.resource),
+            None => problem,
+        };
+        if sent.kind != self.resource.kind {
+            return Err(name(format!("the kind is {:?} and not {:?}", sent.kind, self.resource.kind)));
+        }
+        if sent.api_version == desired {
+            return Ok(json.to_owned());
+        }
+        let (read, write) = (self.version(&sent.api_version)?, self.version(desired)?);
+        let (hub, before) = (read.read)(json).map_err(|problem| name(format!("{}: {problem}", sent.api_version)))?;
+        let mut converted = (write.write)(hub).map_err(|problem| name(format!("{desired}: {problem}")))?;
+        if !converted["metadata"].is_object() {
+            return Err(name(format!("{desired} has no metadata as a JSON object")));
+        }
+        for part in CHANGEABLE {
+            let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
+            if let Some(old) = emptied {
+                // A type without the field cannot empty it.
+                let mut probe = converted.clone();
+                probe["metadata"][part] = old.clone();
+                if !(write.knows)(&probe, part) {
+                    converted = probe;
+                }
+            }
+        }
+        let after = converted["metadata"].take();
+        converted["metadata"] = converted_metadata(&metadata, before, after).into();
+        converted["apiVersion"] = desired.into();
+        converted["kind"] = sent.kind.into();
+        serde_json::value::to_raw_value(&converted).map_err(|error| name(error.to_string()))
+    }
+
+    fn version(&self, wanted: &str) -> Result<&Version<H>, String> {
+        self.versions.get(wanted).ok_or_else(|| {
+            let known: Vec<_> = self.versions.keys().map(String::as_str).collect();
+            format!("{wanted:?} is no version of {}; the webhook converts {}", self.resource, known.join(", "))
+        })
+    }
+}
+
+fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
+    S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
+}
+
+/// Returns the metadata as a Rust type writes it.
+fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
+    let mut json = serde_json::to_value(object).map_err(|error| error.to_string())?;
+    Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
+}
+
+/// The members that all objects have.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    metadata: Option<Map<String, Value>>,
+}
+
+impl<H> fmt::Debug for Hub<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let versions: Vec<_> = self.versions.keys().collect();
+        f.debug_struct("Hub").field("resource", &self.resource).field("versions", &versions).finish()
+    }
+}
+
+type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, String> + Send + Sync>;
+
+/// A conversion webhook without its types.
+#[derive(Clone)]
+pub(crate) struct Conversion {
+    pub(crate) resource: ApiResource,
+    convert: Convert,
+}
+
+impl Conversion {
+    pub(crate) fn path(&self) -> String {
+        format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
+    }
+
+    /// Converts all objects, or none.
+    pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
+        let ConversionRequest { uid, desired_api_version, objects } = request;
+        let mut converted_objects = Vec::with_capacity(objects.len());
+        for (at, object) in objects.iter().enumerate() {
+            if at % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            let converted = catch_unwind(AssertUnwindSafe(|| (self.convert)(object, &desired_api_version)))
+                .unwrap_or_else(|_| Err("the conversion panicked; the log of the webhook has the cause".into()));
+            match converted {
+                Ok(converted) => converted_objects.push(converted),
+                Err(problem) => return failed(uid, &format!("objects[{at}]: {problem}")),
+            }
+        }
+        let result = Status { status: "Success".into(), ..Status::default() };
+        ConversionResponse { uid, result, converted_objects }
+    }
+}
+
+/// Returns the response to a review in which an object cannot be converted.
+pub(crate) fn failed(uid: String, message: &str) -> ConversionResponse {
+    tracing::warn!(message, "a conversion failed");
+    let result = Status { status: "Failure".into(), message: message.into(), ..Status::default() };
+    ConversionResponse { uid, result, converted_objects: Vec::new() }
+}

@@ -1,0 +1,212 @@
+//! The objects that make the API server call the webhooks.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pintle_crd::CustomResourceDefinition;
+use pintle_meta::{ObjectMeta, Scope};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::webhooks::Route;
+use crate::{FailurePolicy, Webhook, Webhooks};
+
+/// Where the API server finds the webhooks.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_webhook::Endpoint;
+///
+/// let in_cluster = Endpoint::service("website-system", "website-controller");
+/// let on_my_machine = Endpoint::url("https://192.168.1.7:9443");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Service in the cluster. The certificate must be valid for `NAME.NAMESPACE.svc`.
+    Service {
+        /// The namespace of the Service.
+        namespace: String,
+        /// The name of the Service.
+        name: String,
+        /// The port of the Service.
+        port: u16,
+    },
+    /// The start of a URL, without the path: `https://host:port`.
+    Url(String),
+}
+
+impl Endpoint {
+    /// Creates an endpoint at the port 443 of a Service.
+    pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
+    }
+
+    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must reach it.
+    pub fn url(url: impl Into<String>) -> Self {
+        Self::Url(url.into())
+    }
+
+    fn client_config(&self, path: &str, authority: &[u8]) -> Value {
+        let mut config = match self {
+            Self::Service { namespace, name, port } => {
+                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
+            }
+            Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
+        };
+        // Without a bundle, the API server trusts the roots of its system.
+        if !authority.is_empty() {
+            config["caBundle"] = STANDARD.encode(authority).into();
+        }
+        config
+    }
+}
+
+macro_rules! configurations {
+    ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// It serializes with `apiVersion` and `kind`, so kubectl can apply its YAML.
+        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            #[serde(default = "api_version")]
+            api_version: String,
+            #[serde(default)]
+            kind: String,
+            /// The metadata.
+            pub metadata: ObjectMeta,
+            /// The webhooks, as JSON.
+            #[serde(default)]
+            pub webhooks: Vec<Value>,
+        }
+
+        impl $name {
+            fn new(name: &str, webhooks: Vec<Value>) -> Self {
+                let metadata = ObjectMeta::new("", name);
+                Self { api_version: api_version(), kind: stringify!($name).into(), metadata, webhooks }
+            }
+        }
+
+        pintle_meta::resource!($name, "admissionregistration.k8s.io/v1", stringify!($name), $plural, Cluster);
+    )*};
+}
+
+configurations! {
+    /// The configuration of validating webhooks.
+    ValidatingWebhookConfiguration, "validatingwebhookconfigurations";
+    /// The configuration of mutating webhooks.
+    MutatingWebhookConfiguration, "mutatingwebhookconfigurations";
+}
+
+fn api_version() -> String {
+    "admissionregistration.k8s.io/v1".into()
+}
+
+/// Registration. The methods that make objects return nothing if there is no [endpoint](Webhooks::endpoint).
+impl Webhooks {
+    /// Returns whether the webhooks have an [endpoint](Webhooks::endpoint).
+    pub fn has_endpoint(&self) -> bool {
+        self.endpoint.is_some()
+    }
+
+    /// Returns the configuration of the validating webhooks, if there are some. `authority` has the certificates that sign the server's
+    /// certificate, as PEM. If it is empty, the API server uses the roots of its system.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_webhook::{Admission, Denial, Endpoint, Webhook, Webhooks};
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// async fn check(_: Admission<Website>) -> Result<(), Denial> {
+    ///     Ok(())
+    /// }
+    ///
+    /// let endpoint = Endpoint::service("website-system", "website-controller");
+    /// let webhooks = Webhooks::new().add(Webhook::validate(check)).endpoint(endpoint);
+    /// let configuration = webhooks.validating_configuration("website-controller", b"").unwrap();
+    /// assert_eq!(configuration.webhooks[0]["rules"][0]["resources"][0], "websites");
+    /// ```
+    pub fn validating_configuration(&self, name: &str, authority: &[u8]) -> Option<ValidatingWebhookConfiguration> {
+        let webhooks = self.entries(false, authority);
+        (!webhooks.is_empty()).then(|| ValidatingWebhookConfiguration::new(name, webhooks))
+    }
+
+    /// Returns the configuration of the mutating webhooks, if there are some. See
+    /// [`validating_configuration`](Self::validating_configuration).
+    pub fn mutating_configuration(&self, name: &str, authority: &[u8]) -> Option<MutatingWebhookConfiguration> {
+        let webhooks = self.entries(true, authority);
+        (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
+    }
+
+    /// Adds the conversion webhook to the definition of its kind. Returns whether there is one.
+    pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
+        let Some(endpoint) = &self.endpoint else { return false };
+        let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
+            Route::Conversion(conversion) => {
+                (conversion.resource.group_resource().to_string() == definition.metadata.name).then_some(path)
+            }
+            Route::Admission(_) => None,
+        });
+        let Some(path) = conversion else { return false };
+        let client = endpoint.client_config(path, authority);
+        definition.spec["conversion"] = json!({
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+        });
+        true
+    }
+
+    fn entries(&self, is_mutating: bool, authority: &[u8]) -> Vec<Value> {
+        let Some(endpoint) = &self.endpoint else { return Vec::new() };
+        let webhooks = self.routes.iter().filter_map(|(path, route)| match &**route {
+            Route::Admission(webhook) if webhook.is_mutating == is_mutating => Some((path, webhook)),
+            _ => None,
+        });
+        webhooks.map(|(path, webhook)| entry(webhook, endpoint.client_config(path, authority))).collect()
+    }
+}
+
+/// Returns the entry of a webhook. It has each field that the API server would set by default, so that server-side apply owns them.
+fn entry(webhook: &Webhook, client_config: Value) -> Value {
+    let resource = &webhook.resource;
+    let target = match &webhook.subresource {
+        Some(subresource) => format!("{}/{subresource}", resource.plural),
+        None => resource.plural.clone(),
+    };
+    let operations: Vec<_> = webhook.operations.iter().map(|operation| operation.as_str()).collect();
+    let conditions: Vec<_> =
+        webhook.conditions.iter().map(|(name, cel)| json!({"name": name, "expression": cel})).collect();
+    let mut entry = json!({
+        "name": webhook.full_name(),
+        "clientConfig": client_config,
+        "rules": [{
+            "apiGroups": [resource.group_version.group],
+            "apiVersions": [resource.group_version.version],
+            "resources": [target],
+            "operations": operations,
+            "scope": if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        }],
+        "failurePolicy": if webhook.failure_policy == FailurePolicy::Fail { "Fail" } else { "Ignore" },
+        "matchPolicy": "Equivalent",
+        "sideEffects": if webhook.has_side_effects { "NoneOnDryRun" } else { "None" },
+        "timeoutSeconds": webhook.timeout.as_millis().div_ceil(1000) as u64,
+        "admissionReviewVersions": ["v1"],
+        "namespaceSelector": webhook.namespaces.clone().unwrap_or_default(),
+        "objectSelector": webhook.objects.clone().unwrap_or_default(),
+    });
+    if webhook.is_mutating {
+        entry["reinvocationPolicy"] = if webhook.is_reinvoked { "IfNeeded" } else { "Never" }.into();
+    }
+    if !conditions.is_empty() {
+        entry["matchConditions"] = conditions.into();
+    }
+    entry
+}

@@ -1,0 +1,244 @@
+//! The wire types of reviews: `admission.k8s.io/v1` and `apiextensions.k8s.io/v1`.
+
+use std::collections::BTreeMap;
+
+use pintle_meta::{GroupVersionKind, GroupVersionResource, Status};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// The `apiVersion` and the kind of an admission review.
+pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionReview");
+/// The `apiVersion` and the kind of a conversion review.
+pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
+
+/// A question of the API server about one request, or the answer to it.
+///
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews itself. The type is public for tests and for other servers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionReview {
+    /// `admission.k8s.io/v1`.
+    pub api_version: String,
+    /// `AdmissionReview`.
+    pub kind: String,
+    /// The question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<AdmissionRequest>,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<AdmissionResponse>,
+}
+
+/// The request in an [`AdmissionReview`], with its objects as JSON.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionRequest {
+    /// Identifies this call of the webhook. The response repeats it.
+    pub uid: String,
+    /// The kind of the object, in the version of the webhook's rule.
+    #[serde(with = "kind")]
+    pub kind: GroupVersionKind,
+    /// The resource, in the version of the webhook's rule.
+    #[serde(with = "resource")]
+    pub resource: GroupVersionResource,
+    /// The subresource. Empty for the object itself.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub sub_resource: String,
+    /// The name. Empty if the server generates it.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The namespace. Empty for a cluster-scoped object.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// What the user wants to do.
+    pub operation: Operation,
+    /// The user.
+    #[serde(default, deserialize_with = "or_default")]
+    pub user_info: UserInfo,
+    /// The object as it would be stored. `None` for a deletion.
+    #[serde(default)]
+    pub object: Option<Box<RawValue>>,
+    /// The stored object. `None` for a creation.
+    #[serde(default)]
+    pub old_object: Option<Box<RawValue>>,
+    /// Whether the server will store nothing.
+    #[serde(default, deserialize_with = "or_default")]
+    pub dry_run: bool,
+    /// The options of the request, such as `CreateOptions`.
+    #[serde(default)]
+    pub options: Option<Box<RawValue>>,
+}
+
+impl std::fmt::Debug for AdmissionRequest {
+    /// Shows no object, because it may be a Secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdmissionRequest")
+            .field("uid", &self.uid)
+            .field("operation", &self.operation)
+            .field("resource", &self.resource)
+            .field("sub_resource", &self.sub_resource)
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a user wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    /// Create an object.
+    Create,
+    /// Change an object.
+    Update,
+    /// Delete an object.
+    Delete,
+    /// Connect to a subresource, such as `pods/exec`.
+    Connect,
+}
+
+impl Operation {
+    /// Returns the operation as on the wire, such as `CREATE`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// The authenticated user of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct UserInfo {
+    /// The name, such as `system:serviceaccount:team-a:builder`.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub username: String,
+    /// The uid of the user.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The groups.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// Further attributes from the authenticator.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The response in an [`AdmissionReview`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionResponse {
+    /// The uid of the request.
+    pub uid: String,
+    /// Whether the request may go on.
+    pub allowed: bool,
+    /// Why it may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// A JSON patch, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    /// `JSONPatch` if there is a patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_type: Option<String>,
+    /// Annotations for the audit log.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub audit_annotations: BTreeMap<String, String>,
+    /// Warnings for the user.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A question of the API server about objects that have another version, or the answer to it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversionReview {
+    /// `apiextensions.k8s.io/v1`.
+    pub api_version: String,
+    /// `ConversionReview`.
+    pub kind: String,
+    /// The question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<ConversionRequest>,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<ConversionResponse>,
+}
+
+/// The request in a [`ConversionReview`].
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversionRequest {
+    /// Identifies this call of the webhook. The response repeats it.
+    pub uid: String,
+    /// The `apiVersion` to convert to.
+    #[serde(rename = "desiredAPIVersion")]
+    pub desired_api_version: String,
+    /// The objects, in any of the other versions.
+    #[serde(default, deserialize_with = "or_default")]
+    pub objects: Vec<Box<RawValue>>,
+}
+
+/// The response in a [`ConversionReview`].
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConversionResponse {
+    /// The uid of the request.
+    pub uid: String,
+    /// `Success`, or the failure of the whole review.
+    pub result: Status,
+    /// The objects in the desired version and in the order of the request. Empty after a failure.
+    #[serde(default, deserialize_with = "or_default")]
+    pub converted_objects: Vec<Box<RawValue>>,
+}
+
+/// Decodes `null` as the empty value, because Go writes empty lists so.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+mod kind {
+    use super::{Deserialize, Deserializer, GroupVersionKind, Serialize, Serializer};
+
+    #[derive(Deserialize, Serialize)]
+    struct Wire {
+        #[serde(default)]
+        group: String,
+        version: String,
+        kind: String,
+    }
+
+    pub(super) fn serialize<S: Serializer>(kind: &GroupVersionKind, serializer: S) -> Result<S::Ok, S::Error> {
+        let GroupVersionKind { group, version, kind } = kind.clone();
+        Wire { group, version, kind }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupVersionKind, D::Error> {
+        let Wire { group, version, kind } = Wire::deserialize(deserializer)?;
+        Ok(GroupVersionKind { group, version, kind })
+    }
+}
+
+mod resource {
+    use super::{Deserialize, Deserializer, GroupVersionResource, Serialize, Serializer};
+
+    #[derive(Deserialize, Serialize)]
+    struct Wire {
+        #[serde(default)]
+        group: String,
+        version: String,
+        resource: String,
+    }
+
+    pub(super) fn serialize<S: Serializer>(resource: &GroupVersionResource, serializer: S) -> Result<S::Ok, S::Error> {
+        let GroupVersionResource { group, version, resource } = resource.clone();
+        Wire { group, version, resource }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupVersionResource, D::Error> {
+        let Wire { group, version, resource } = Wire::deserialize(deserializer)?;
+        Ok(GroupVersionResource { group, version, resource })
+    }
+}

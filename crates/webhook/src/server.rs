@@ -1,0 +1,235 @@
+//! Serves webhooks over TLS.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
+
+use crate::certificate::Current;
+use crate::{CertificateError, CertificateFiles, Webhooks};
+
+/// How many connections are open at once. More wait.
+const CONNECTIONS: usize = 256;
+/// How many requests of one HTTP/2 connection are in flight. kube-apiserver uses one connection for all of its calls.
+const STREAMS: u32 = 250;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The time limit for the head of an HTTP/1 request, and the longest idle time of such a connection. Go's clients close them after 90 s.
+const HEAD: Duration = Duration::from_secs(90);
+/// The interval of HTTP/2 pings, and the time limit for their answers.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(15);
+/// The delay after a failed accept, for example without file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// How long requests in flight may take after the stop.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Serves [`Webhooks`] over TLS, with HTTP/1.1 and HTTP/2.
+///
+/// The certificate is read again each [period](CertificateFiles::period). New connections get the new one. If the files are invalid, a warning
+/// is logged once, and the old certificate stays in use.
+///
+/// # Examples
+///
+/// ```no_run
+/// use pintle_webhook::{WebhookServer, Webhooks};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # async fn serve(webhooks: Webhooks) -> Result<(), Box<dyn std::error::Error>> {
+/// let server = WebhookServer::bind(([0, 0, 0, 0], 9443), "/etc/webhook-certificate", webhooks).await?;
+/// server.run(&CancellationToken::new()).await;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a server does nothing until it runs"]
+pub struct WebhookServer {
+    listener: TcpListener,
+    certificate: Arc<Current>,
+    acceptor: TlsAcceptor,
+    webhooks: Webhooks,
+}
+
+/// The error of [`WebhookServer::bind`].
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WebhookServerError {
+    /// The certificate cannot be used.
+    #[error("cannot use the certificate for webhooks: {0}")]
+    Certificate(#[from] CertificateError),
+    /// The address cannot be used.
+    #[error("cannot listen on {address} for webhooks: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        cause: io::Error,
+    },
+}
+
+impl WebhookServer {
+    /// Reads the certificate and listens on the address. Clients that connect now wait until the server runs.
+    ///
+    /// # Errors
+    ///
+    /// The certificate cannot be used, or the address is in use.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn bind(
+        address: impl Into<SocketAddr>,
+        files: impl Into<CertificateFiles>,
+        webhooks: Webhooks,
+    ) -> Result<Self, WebhookServerError> {
+        let certificate = Arc::new(Current::load(files.into())?);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            // The provider supports the default versions.
+            .expect("aws-lc-rs supports TLS 1.2 and 1.3")
+            .with_no_client_auth()
+            .with_cert_resolver(certificate.clone());
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let address = address.into();
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|cause| WebhookServerError::Listen { address, cause })?;
+        Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
+    }
+
+    /// Returns the address, with the port that the operating system chose for port 0.
+    ///
+    /// # Errors
+    ///
+    /// The operating system does not return the address.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is cancelled. Requests in flight then have 5 s to end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the listener. The open connections end too.
+    pub async fn run(self, stop: &CancellationToken) {
+        let Self { listener, certificate, acceptor, webhooks } = self;
+        // A drop of this future cancels the connections through the guard.
+        let connections = stop.child_token();
+        let _guard = connections.clone().drop_guard();
+        let aborted = CancellationToken::new();
+        let _abort = aborted.clone().drop_guard();
+        let tasks = TaskTracker::new();
+        let accept = accept(&listener, &acceptor, &webhooks, &connections, &aborted, &tasks);
+        tokio::select! {
+            () = stop.cancelled() => (),
+            () = accept => (),
+            () = reload(certificate) => (),
+        }
+        drop(listener);
+        tasks.close();
+        if timeout(DRAIN, tasks.wait()).await.is_err() {
+            tracing::warn!("webhooks were still in flight {DRAIN:?} after the stop; their connections are closed");
+        }
+    }
+}
+
+/// Reads the certificate again, until the future is dropped.
+async fn reload(certificate: Arc<Current>) {
+    let mut ticks = interval(certificate.period().max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let certificate = certificate.clone();
+        // A file system can block. The task panics only if `reload` does.
+        if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
+            tracing::error!("the reload of the certificate for webhooks panicked");
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    acceptor: &TlsAcceptor,
+    webhooks: &Webhooks,
+    stop: &CancellationToken,
+    aborted: &CancellationToken,
+    tasks: &TaskTracker,
+) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // Fails only if the semaphore is closed, which never happens.
+        let Ok(slot) = slots.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let connection = connection(stream, acceptor.clone(), webhooks.clone(), stop.clone(), slot);
+                let aborted = aborted.clone();
+                tasks.spawn(async move {
+                    aborted.run_until_cancelled(connection).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for webhooks");
+                sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    webhooks: Webhooks,
+    stop: CancellationToken,
+    _slot: OwnedSemaphorePermit,
+) {
+    let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "the TLS handshake of a connection for webhooks failed"),
+        Err(_) => return tracing::debug!("the TLS handshake of a connection for webhooks timed out"),
+    };
+    let service = service_fn(move |request| webhooks.clone().call(request));
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PONG);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = &*error, "a connection for webhooks ended early");
+    }
+}
+
+impl fmt::Debug for WebhookServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookServer")
+            .field("address", &self.local_address())
+            .field("certificate", &self.certificate)
+            .field("webhooks", &self.webhooks)
+            .finish_non_exhaustive()
+    }
+}

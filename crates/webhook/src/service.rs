@@ -1,0 +1,197 @@
+//! The HTTP side of webhooks: from a request to the response.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use pintle_meta::DecodeError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use crate::hub::failed;
+use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
+use crate::webhooks::{PERMIT, Route, Webhooks};
+
+/// The largest body of an admission review. An object has at most 3 MiB, and an update sends it twice.
+const ADMISSION_BYTES: usize = 8 << 20;
+/// The largest body of a conversion review, which has all objects of a list.
+const CONVERSION_BYTES: usize = 64 << 20;
+/// The time limit for a part of the body budget and the body together.
+const BODY: Duration = Duration::from_secs(10);
+/// The time limit of a conversion, which is also kube-apiserver's.
+const CONVERSION_TIME: Duration = Duration::from_secs(30);
+
+type Answer = Response<Full<Bytes>>;
+
+impl<B> Service<Request<B>> for Webhooks
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+    /// Returns ready. The calls themselves wait for a part of the body budget.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let route = self.routes.get(request.uri().path()).cloned();
+        let budget = self.budget.clone();
+        Box::pin(async move {
+            let Some(route) = route else {
+                return Ok(text(StatusCode::NOT_FOUND, "no webhook has this path\n".into()));
+            };
+            if request.method() != Method::POST {
+                let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed\n".into());
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+                return Ok(response);
+            }
+            Ok(respond(&route, request, budget).await.unwrap_or_else(|refusal| refusal))
+        })
+    }
+}
+
+async fn respond<B>(route: &Route, request: Request<B>, budget: Arc<Semaphore>) -> Result<Answer, Answer>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let limit = request.uri().query().and_then(time_limit);
+    let size = match route {
+        Route::Admission(_) => ADMISSION_BYTES,
+        Route::Conversion(_) => CONVERSION_BYTES,
+    };
+    let body = request.into_body();
+    let largest =
+        body.size_hint().upper().map_or(size, |upper| usize::try_from(upper).map_or(size, |upper| upper.min(size)));
+    let body = async {
+        // A body has at most 64 MiB, so the number of permits fits.
+        let permits = budget.acquire_many_owned(largest.div_ceil(PERMIT).max(1) as u32).await;
+        (read(body, size).await, permits)
+    };
+    // The semaphore is never closed. The permits are kept until the response is complete.
+    let Ok((body, _permits)) = timeout(BODY, body).await else {
+        return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
+    };
+    respond_to(route, &body?, limit).await
+}
+
+/// Responds to the body of a review.
+pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duration>) -> Result<Answer, Answer> {
+    match route {
+        Route::Admission(webhook) => {
+            let review: AdmissionReview = decode(body)?;
+            is_version((&review.api_version, &review.kind), ADMISSION)?;
+            let request = review.request.ok_or_else(|| bad_review("it has no request"))?;
+            has_uid(&request.uid)?;
+            json(&AdmissionReview { request: None, response: Some(webhook.respond(request, limit).await), ..review })
+        }
+        Route::Conversion(conversion) => {
+            let review: ConversionReview = decode(body)?;
+            is_version((&review.api_version, &review.kind), CONVERSION)?;
+            let request = review.request.ok_or_else(|| bad_review("it has no request"))?;
+            has_uid(&request.uid)?;
+            let (uid, limit) = (request.uid.clone(), limit.map_or(CONVERSION_TIME, |limit| limit.min(CONVERSION_TIME)));
+            let converted = timeout(limit, conversion.respond(request)).await;
+            let response = converted.unwrap_or_else(|_| failed(uid, &format!("not converted within {limit:?}")));
+            json(&ConversionReview { request: None, response: Some(response), ..review })
+        }
+    }
+}
+
+async fn read<B>(body: B, limit: usize) -> Result<Bytes, Answer>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let too_large = || text(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {limit} bytes\n"));
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(text(StatusCode::BAD_REQUEST, format!("cannot read the body: {error}\n"))),
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Answer> {
+    serde_json::from_slice(body).map_err(|error| bad_review(&DecodeError::from(error).to_string()))
+}
+
+fn is_version(sent: (&str, &str), expected: (&str, &str)) -> Result<(), Answer> {
+    if sent == expected {
+        return Ok(());
+    }
+    Err(bad_review(&format!("it is {} {}, expected {} {}", sent.0, sent.1, expected.0, expected.1)))
+}
+
+fn has_uid(uid: &str) -> Result<(), Answer> {
+    if uid.is_empty() { Err(bad_review("request.uid is empty")) } else { Ok(()) }
+}
+
+fn bad_review(problem: &str) -> Answer {
+    text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {problem}\n"))
+}
+
+/// Reads the query `timeout=10s`, which kube-apiserver sends in whole seconds.
+fn time_limit(query: &str) -> Option<Duration> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix("timeout="))?;
+    let seconds: u32 = value.strip_suffix('s')?.parse().ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+fn json<T: Serialize>(review: &T) -> Result<Answer, Answer> {
+    match serde_json::to_vec(review) {
+        Ok(body) => Ok(response(StatusCode::OK, "application/json", body)),
+        Err(error) => Err(text(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the review: {error}\n"))),
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Answer {
+    response(status, "text/plain; charset=utf-8", body.into_bytes())
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_limit_is_read_in_seconds() {
+        let seconds = |count| Some(Duration::from_secs(count));
+        for (query, expected) in [
+            ("timeout=10s", seconds(10)),
+            ("a=b&timeout=30s&c", seconds(30)),
+            ("timeout=0s", None),
+            ("timeout=-1s", None),
+            ("timeout=1m0s", None),
+            ("timeout=99999999999s", None),
+            ("timeout=", None),
+            ("", None),
+        ] {
+            assert_eq!(time_limit(query), expected, "{query}");
+        }
+    }
+}

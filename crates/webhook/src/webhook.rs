@@ -1,0 +1,277 @@
+//! An admission webhook: a handler and the rules for which the API server calls it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use pintle_meta::{ApiResource, LabelSelectorSpec, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::handler::{self, Handle};
+use crate::{Admission, Allowed, Denial, Operation};
+
+/// An admission webhook: an async function, and the rules for which the API server calls it.
+///
+/// Pass it to [`Webhooks::add`](crate::Webhooks::add). By default it is called for creations and updates, within 10 s, and its failure
+/// rejects the request.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ObjectMeta;
+/// use pintle_webhook::{Admission, Allowed, Denial, FailurePolicy, Operation, Webhook};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+///     domain: String,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// async fn keep(request: Admission<Website>) -> Result<Allowed, Denial> {
+///     match request.object.metadata.labels.contains_key("protected") {
+///         true => Err(Denial::new("remove the label \"protected\" first")),
+///         false => Ok(Allowed::from(()).warn("the domain will be free for others")),
+///     }
+/// }
+///
+/// let webhook = Webhook::validate(keep).on([Operation::Delete]).failure_policy(FailurePolicy::Ignore);
+/// assert_eq!(webhook.path(), "/validate/example.com/v1/websites");
+/// ```
+#[derive(Clone)]
+#[must_use = "a webhook does nothing until it is added to `Webhooks`"]
+pub struct Webhook {
+    pub(crate) resource: ApiResource,
+    pub(crate) is_mutating: bool,
+    pub(crate) handle: Handle,
+    pub(crate) name: Option<String>,
+    pub(crate) operations: BTreeSet<Operation>,
+    pub(crate) subresource: Option<String>,
+    pub(crate) timeout: Duration,
+    pub(crate) failure_policy: FailurePolicy,
+    pub(crate) has_side_effects: bool,
+    pub(crate) is_reinvoked: bool,
+    pub(crate) namespaces: Option<LabelSelectorSpec>,
+    pub(crate) objects: Option<LabelSelectorSpec>,
+    pub(crate) conditions: Vec<(String, String)>,
+}
+
+/// What the API server does if a webhook cannot be called or gives no valid answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// It rejects the request.
+    #[default]
+    Fail,
+    /// It goes on as if the webhook had allowed the request.
+    Ignore,
+}
+
+impl Webhook {
+    /// Creates a webhook that allows or rejects requests for `T`. The handler returns `()` or an [`Allowed`].
+    pub fn validate<T, F, Fut, O>(handler: F) -> Self
+    where
+        T: Resource + DeserializeOwned,
+        F: Fn(Admission<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, Denial>> + Send,
+        O: Into<Allowed>,
+    {
+        Self::validate_resource(T::api_resource(), handler)
+    }
+
+    /// Creates a webhook that allows or rejects requests for a resource that is not known at compile time. `T` can be a
+    /// [`DynamicObject`](pintle_meta::DynamicObject).
+    pub fn validate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Admission<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, Denial>> + Send,
+        O: Into<Allowed>,
+    {
+        Self::new(resource, false, handler::validating(handler))
+    }
+
+    /// Creates a webhook that changes objects of the type `T`. The handler returns the object, or an [`Allowed`] with it.
+    ///
+    /// The API server gets a JSON patch with the changes of the handler. A handler that returns the object unchanged sends no patch. Fields
+    /// that `T` does not know keep their values, also in the elements of lists. The elements of a list are matched by the first field of
+    /// `name`, `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that all of them have with different values, or by their position
+    /// if the length is the same, or else only if they are equal.
+    ///
+    /// The API server calls mutating webhooks before it validates the object, and calls validating webhooks after that.
+    pub fn mutate<T, F, Fut, O>(handler: F) -> Self
+    where
+        T: Resource + DeserializeOwned + Serialize,
+        F: Fn(Admission<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, Denial>> + Send,
+        O: Into<Allowed<T>>,
+    {
+        Self::mutate_resource(T::api_resource(), handler)
+    }
+
+    /// Creates a webhook that changes objects of a resource that is not known at compile time. See [`mutate`](Self::mutate).
+    pub fn mutate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
+    where
+        T: DeserializeOwned + Serialize + Send + 'static,
+        F: Fn(Admission<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, Denial>> + Send,
+        O: Into<Allowed<T>>,
+    {
+        Self::new(resource, true, handler::mutating(handler))
+    }
+
+    fn new(resource: ApiResource, is_mutating: bool, handle: Handle) -> Self {
+        Self {
+            resource,
+            is_mutating,
+            handle,
+            name: None,
+            operations: [Operation::Create, Operation::Update].into(),
+            subresource: None,
+            timeout: Duration::from_secs(10),
+            failure_policy: FailurePolicy::default(),
+            has_side_effects: false,
+            is_reinvoked: false,
+            namespaces: None,
+            objects: None,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Sets the operations. The default is creations and updates.
+    ///
+    /// # Panics
+    ///
+    /// Panics without an operation, and if a mutating webhook shall handle deletions. The API server accepts no change of an object that is
+    /// being deleted.
+    pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        self.operations = operations.into_iter().collect();
+        assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
+        assert!(
+            !(self.is_mutating && self.operations.contains(&Operation::Delete)),
+            "a mutating webhook for {} cannot handle deletions; use a validating one",
+            self.resource
+        );
+        self
+    }
+
+    /// Sets the name, which tells several webhooks for one resource apart. It is a DNS label, such as `quota`, and a part of the path.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is no DNS label.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        assert!(is_label(&name), "{name:?} is no name of a webhook: use up to 63 of a-z, 0-9 and -");
+        self.name = Some(name);
+        self
+    }
+
+    /// Handles a subresource, such as `status`, instead of the object. `T` is the type of the subresource.
+    pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
+        self.subresource = Some(subresource.into());
+        self
+    }
+
+    /// Sets what happens if the webhook fails. The default is [`FailurePolicy::Fail`].
+    pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
+        self.failure_policy = policy;
+        self
+    }
+
+    /// Sets the time limit of the handler and of the API server. The default is 10 s. The API server gets whole seconds, rounded up.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the limit is 0 or more than 30 s, which the API server rejects.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        assert!(
+            !timeout.is_zero() && timeout <= Duration::from_secs(30),
+            "the timeout of a webhook for {} must be above 0 and at most 30 s",
+            self.resource
+        );
+        self.timeout = timeout;
+        self
+    }
+
+    /// Declares that the handler has side effects, except for dry runs. Without it, the API server assumes that there are none.
+    pub fn has_side_effects(mut self) -> Self {
+        self.has_side_effects = true;
+        self
+    }
+
+    /// Calls a mutating webhook again if a later one changes the object. The handler must then accept its own result unchanged.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the webhook is validating.
+    pub fn reinvoke(mut self) -> Self {
+        assert!(self.is_mutating, "a validating webhook for {} is never called again", self.resource);
+        self.is_reinvoked = true;
+        self
+    }
+
+    /// Selects namespaces by their labels. Cluster-scoped objects are always selected.
+    pub fn namespaces(mut self, selector: LabelSelectorSpec) -> Self {
+        self.namespaces = Some(selector);
+        self
+    }
+
+    /// Selects objects by their labels, before or after the change.
+    pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
+        self.objects = Some(selector);
+        self
+    }
+
+    /// Adds a CEL expression that must be true, and a name for it. The API server evaluates it before it calls the webhook.
+    pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
+        self.conditions.push((name.into(), expression.into()));
+        self
+    }
+
+    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. The core group is `core`.
+    pub fn path(&self) -> String {
+        let version = &self.resource.group_version.version;
+        let mut path = format!("/{}/{}/{version}/{}", self.verb(), self.group(), self.resource.plural);
+        for part in self.subresource.iter().chain(&self.name) {
+            path.push('/');
+            path.push_str(part);
+        }
+        path
+    }
+
+    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`. It has at least three segments.
+    pub(crate) fn full_name(&self) -> String {
+        let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
+        parts.extend([self.verb(), &self.resource.plural, self.group()]);
+        parts.join(".")
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.is_mutating { "mutate" } else { "validate" }
+    }
+
+    fn group(&self) -> &str {
+        match self.resource.group_version.group.as_str() {
+            "" => "core",
+            group => group,
+        }
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook")
+            .field("path", &self.path())
+            .field("operations", &self.operations)
+            .field("timeout", &self.timeout)
+            .field("failure_policy", &self.failure_policy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! All webhooks of a program, as one service.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_meta::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use crate::hub::{Conversion, Hub};
+use crate::{Endpoint, Webhook};
+
+/// The memory that the bodies in flight may use in all. Further requests wait.
+const BODY_BUDGET: usize = 256 << 20;
+/// The part of the budget that one permit stands for.
+pub(crate) const PERMIT: usize = 64 << 10;
+
+/// The webhooks of a program: a `tower` service, and their registration in the cluster.
+///
+/// It implements [`tower_service::Service`] for HTTP requests with any body. A clone shares the handlers.
+///
+/// | request | response |
+/// |---|---|
+/// | a review for a webhook | 200, and a review with the answer |
+/// | another path | 404 |
+/// | not POST | 405 |
+/// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
+/// | a body that is no review of the version `v1` | 400 |
+/// | a body that does not arrive in time | 408 |
+///
+/// A handler that panics, fails or takes too long is a response with `allowed: false` and the code 500 or 504. The handler is dropped when the
+/// client closes the connection.
+///
+/// # Examples
+///
+/// ```
+/// use http::Request;
+/// use http_body_util::Full;
+/// use pintle_meta::ObjectMeta;
+/// use pintle_webhook::{Admission, Denial, Webhook, Webhooks};
+/// use serde::{Deserialize, Serialize};
+/// use tower_service::Service;
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+///     domain: String,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
+///     let mut site = request.object;
+///     site.domain.make_ascii_lowercase();
+///     Ok(site)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut webhooks = Webhooks::new().add(Webhook::mutate(lower_case));
+/// let request = Request::post("/mutate/example.com/v1/websites").body(Full::from("no review"))?;
+/// assert_eq!(webhooks.call(request).await?.status(), 400);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "webhooks do nothing until they are served"]
+pub struct Webhooks {
+    pub(crate) routes: BTreeMap<String, Arc<Route>>,
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) budget: Arc<Semaphore>,
+}
+
+/// A webhook of either sort.
+pub(crate) enum Route {
+    Admission(Webhook),
+    Conversion(Conversion),
+}
+
+impl Webhooks {
+    /// Creates a service without a webhook.
+    #[expect(clippy::new_without_default, reason = "no webhooks are no useful default")]
+    pub fn new() -> Self {
+        Self { routes: BTreeMap::new(), endpoint: None, budget: Arc::new(Semaphore::new(BODY_BUDGET / PERMIT)) }
+    }
+
+    /// Adds an admission webhook.
+    ///
+    /// # Panics
+    ///
+    /// Panics if another webhook has the same path. Give one of them a [name](Webhook::name).
+    pub fn add(self, webhook: Webhook) -> Self {
+        self.route(webhook.path(), Route::Admission(webhook))
+    }
+
+    /// Adds the conversion webhook of a kind.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the kind already has one.
+    pub fn convert<H: Resource + DeserializeOwned + Serialize>(self, hub: Hub<H>) -> Self {
+        let conversion = hub.conversion();
+        self.route(conversion.path(), Route::Conversion(conversion))
+    }
+
+    fn route(mut self, path: String, route: Route) -> Self {
+        assert!(!self.routes.contains_key(&path), "two webhooks have the path {path}; name one of them");
+        self.routes.insert(path, Arc::new(route));
+        self
+    }
+
+    /// Sets where the API server finds the webhooks. Without it, they are not registered in the cluster.
+    pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
+        self.endpoint = Some(endpoint);
+        self
+    }
+
+    /// Returns the paths of all webhooks, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.routes.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<_> = self.routes.keys().collect();
+        f.debug_struct("Webhooks").field("paths", &paths).field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! Bodies and requests that no API server sends.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Request;
+use http_body::{Body, Frame, SizeHint};
+use pintle_webhook::{Admission, Denial, Webhook, Webhooks};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use crate::support::{Website, ask, post, review, site, text};
+
+const PATH: &str = "/mutate/example.com/v1/websites";
+
+fn webhooks() -> Webhooks {
+    Webhooks::new().add(Webhook::mutate(async |request: Admission<Website>| Ok::<_, Denial>(request.object)))
+}
+
+#[tokio::test]
+async fn invalid_review_is_a_bad_request() {
+    let edit = |path: &str, value: Value| {
+        let mut review = review("CREATE", site("a"), Value::Null);
+        *review.pointer_mut(path).unwrap() = value;
+        review.to_string()
+    };
+    for (body, expected) in [
+        (String::new(), "EOF while parsing"),
+        ("{".into(), "EOF while parsing"),
+        ("[]".into(), "invalid length 0"),
+        ("null".into(), "invalid type: null"),
+        ("{} {}".into(), "missing field"),
+        (edit("/apiVersion", json!("admission.k8s.io/v1beta1")), "it is admission.k8s.io/v1beta1 AdmissionReview"),
+        (edit("/kind", json!("ConversionReview")), "expected admission.k8s.io/v1 AdmissionReview"),
+        (edit("/request", Value::Null), "it has no request"),
+        (edit("/request/uid", json!("")), "request.uid is empty"),
+        (edit("/request/operation", json!("EXPLODE")), "unknown variant"),
+        (edit("/request/object", json!({})).replace("{}", &"[".repeat(100_000)), "expected value"),
+    ] {
+        let (status, message) = text(post(&webhooks(), PATH, body.clone()).await).await;
+        assert_eq!(status, 400, "{body}");
+        assert!(message.starts_with("the body is no valid review: ") && message.contains(expected), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn deep_object_is_a_denial() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let body = review("CREATE", json!({"metadata": {}, "spec": {"domain": "HERE"}}), Value::Null).to_string();
+    let (status, body) = text(post(&webhooks(), PATH, body.replace("\"HERE\"", &deep)).await).await;
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status.as_u16(), &answer["response"]["allowed"]), (200, &json!(false)), "{body}");
+    let mut review = review("CREATE", site("a"), Value::Null);
+    review["request"]["object"]["deep"] = "HERE".into();
+    let (_, body) = text(post(&webhooks(), PATH, review.to_string().replace("\"HERE\"", &deep)).await).await;
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(answer["response"]["uid"], "705ab4f5-6393-11e8-b7cc-42010a800002");
+}
+
+#[tokio::test]
+async fn second_uid_in_the_body_is_rejected() {
+    let body = review("CREATE", site("a"), Value::Null).to_string();
+    let twice = body.replacen("\"uid\":", "\"uid\":\"other\",\"uid\":", 1);
+    let (status, _) = text(post(&webhooks(), PATH, twice).await).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn unknown_path_and_method_are_rejected() {
+    for path in ["/", "/mutate", "/mutate/example.com/v1/websites/", "/validate/example.com/v1/websites"] {
+        let (status, _) = text(post(&webhooks(), path, "{}").await).await;
+        assert_eq!(status, 404, "{path}");
+    }
+    let request = Request::get(PATH).body(http_body_util::Empty::<Bytes>::new()).unwrap();
+    let response = webhooks().call(request).await.unwrap();
+    assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
+}
+
+/// A body of zeros without end, or one that never arrives.
+struct Endless {
+    hint: u64,
+    arrives: bool,
+}
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.arrives {
+            true => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 1 << 16]))))),
+            false => Poll::Pending,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = SizeHint::new();
+        hint.set_lower(self.hint);
+        hint
+    }
+}
+
+#[tokio::test]
+async fn large_body_is_rejected() {
+    for body in [Endless { hint: 0, arrives: true }, Endless { hint: 9 << 20, arrives: false }] {
+        let response = webhooks().call(Request::post(PATH).body(body).unwrap()).await.unwrap();
+        let (status, message) = text(response).await;
+        assert_eq!((status.as_u16(), message.as_str()), (413, "the body has more than 8388608 bytes\n"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_that_never_arrives_is_rejected() {
+    let body = Endless { hint: 0, arrives: false };
+    let (status, _) = text(webhooks().call(Request::post(PATH).body(body).unwrap()).await.unwrap()).await;
+    assert_eq!(status, 408);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_bodies_do_not_exceed_the_budget() {
+    let webhooks = webhooks();
+    let slow: Vec<_> = (0..32)
+        .map(|_| {
+            let mut webhooks = webhooks.clone();
+            let request = Request::post(PATH).body(Endless { hint: 0, arrives: false }).unwrap();
+            tokio::spawn(async move { webhooks.call(request).await.unwrap().status() })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    // A small body still fits after the slow ones have failed.
+    let next = webhooks.clone();
+    for call in slow {
+        assert_eq!(call.await.unwrap(), 408);
+    }
+    let response = ask(&next, PATH, &review("CREATE", site("a"), Value::Null)).await;
+    assert_eq!(response["allowed"], true);
+}
+
+#[tokio::test]
+async fn concurrent_reviews_keep_their_uids() {
+    let webhooks = webhooks();
+    let calls = (0..200).map(|number| {
+        let webhooks = webhooks.clone();
+        tokio::spawn(async move {
+            let mut review = review("CREATE", site("a"), Value::Null);
+            review["request"]["uid"] = format!("uid-{number}").into();
+            let response = ask(&webhooks, PATH, &review).await;
+            assert_eq!(response["uid"], format!("uid-{number}"));
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+}

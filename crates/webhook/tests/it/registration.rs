@@ -1,0 +1,129 @@
+//! The objects that register webhooks.
+
+use std::time::Duration;
+
+use pintle_crd::CustomResource;
+use pintle_meta::{LabelSelectorSpec, ObjectMeta, Resource};
+use pintle_webhook::{
+    Admission, Denial, Endpoint, FailurePolicy, Hub, Operation, ValidatingWebhookConfiguration, Webhook, Webhooks,
+};
+use serde_json::json;
+
+use crate::support::Website;
+
+async fn check(_: Admission<Website>) -> Result<(), Denial> {
+    Ok(())
+}
+
+async fn fill(request: Admission<Website>) -> Result<Website, Denial> {
+    Ok(request.object)
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint::service("website-system", "websites")
+}
+
+#[test]
+fn validating_configuration_has_all_fields() {
+    let webhook = Webhook::validate(check)
+        .on([Operation::Delete, Operation::Create])
+        .name("quota")
+        .timeout(Duration::from_millis(2_500))
+        .failure_policy(FailurePolicy::Ignore)
+        .has_side_effects()
+        .objects(LabelSelectorSpec { match_labels: [("a".into(), "b".into())].into(), ..LabelSelectorSpec::default() })
+        .condition("not-ours", "request.userInfo.username != 'me'");
+    let configuration =
+        Webhooks::new().add(webhook).endpoint(endpoint()).validating_configuration("w", b"PEM").unwrap();
+    let expected = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "w"},
+        "webhooks": [{
+            "name": "quota.validate.websites.example.com",
+            "clientConfig": {
+                "service": {
+                    "namespace": "website-system", "name": "websites", "port": 443,
+                    "path": "/validate/example.com/v1/websites/quota",
+                },
+                "caBundle": "UEVN",
+            },
+            "rules": [{
+                "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["websites"],
+                "operations": ["CREATE", "DELETE"], "scope": "Namespaced",
+            }],
+            "failurePolicy": "Ignore",
+            "matchPolicy": "Equivalent",
+            "sideEffects": "NoneOnDryRun",
+            "timeoutSeconds": 3,
+            "admissionReviewVersions": ["v1"],
+            "namespaceSelector": {},
+            "objectSelector": {"matchLabels": {"a": "b"}},
+            "matchConditions": [{"name": "not-ours", "expression": "request.userInfo.username != 'me'"}],
+        }],
+    });
+    assert_eq!(serde_json::to_value(&configuration).unwrap(), expected);
+    assert_eq!(ValidatingWebhookConfiguration::PLURAL, "validatingwebhookconfigurations");
+    assert_eq!(serde_json::from_value::<ValidatingWebhookConfiguration>(expected).unwrap(), configuration);
+}
+
+#[test]
+fn mutating_configuration_has_its_own_webhooks() {
+    let webhooks = Webhooks::new().add(Webhook::validate(check)).add(Webhook::mutate(fill).reinvoke());
+    let webhooks = webhooks.endpoint(Endpoint::url("https://127.0.0.1:9443/"));
+    let configuration = webhooks.mutating_configuration("w", b"").unwrap();
+    assert_eq!(configuration.webhooks.len(), 1);
+    let webhook = &configuration.webhooks[0];
+    assert_eq!(webhook["name"], "mutate.websites.example.com");
+    let url = "https://127.0.0.1:9443/mutate/example.com/v1/websites";
+    assert_eq!(webhook["clientConfig"], json!({"url": url}));
+    assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+    assert_eq!(webhook["rules"][0]["operations"], json!(["CREATE", "UPDATE"]));
+}
+
+#[test]
+fn without_endpoint_nothing_is_registered() {
+    let webhooks = Webhooks::new().add(Webhook::validate(check)).convert(Hub::<Website>::new());
+    assert!(
+        webhooks.validating_configuration("w", b"").is_none() && !webhooks.add_conversion(&mut Website::crd(), b"")
+    );
+    let webhooks = webhooks.endpoint(endpoint());
+    assert!(
+        webhooks.validating_configuration("w", b"").is_some() && webhooks.mutating_configuration("w", b"").is_none()
+    );
+}
+
+#[test]
+fn conversion_enters_the_definition_of_its_kind() {
+    #[derive(pintle_crd::Resource, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+    #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+    struct Other {
+        metadata: ObjectMeta,
+    }
+    let webhooks = Webhooks::new().convert(Hub::<Website>::new()).endpoint(endpoint());
+    let mut other = Other::crd();
+    assert!(!webhooks.add_conversion(&mut other, b"PEM"));
+    assert_eq!(other, Other::crd());
+    let mut own = Website::crd();
+    assert!(webhooks.add_conversion(&mut own, b"PEM"));
+    let client = json!({
+        "service": {
+            "namespace": "website-system", "name": "websites", "port": 443, "path": "/convert/example.com/websites",
+        },
+        "caBundle": "UEVN",
+    });
+    let webhook = json!({"clientConfig": client, "conversionReviewVersions": ["v1"]});
+    assert_eq!(own.spec["conversion"], json!({"strategy": "Webhook", "webhook": webhook}));
+}
+
+#[test]
+fn invalid_settings_panic() {
+    let panics = |set: fn(Webhook) -> Webhook| std::panic::catch_unwind(|| set(Webhook::validate(check))).is_err();
+    assert!(panics(|webhook| webhook.on([])));
+    assert!(panics(|webhook| webhook.timeout(Duration::ZERO)));
+    assert!(panics(|webhook| webhook.timeout(Duration::from_secs(31))));
+    assert!(panics(Webhook::reinvoke));
+    for name in ["", "A", "a.b", "-a", "a/b"] {
+        assert!(std::panic::catch_unwind(|| Webhook::validate(check).name(name)).is_err(), "{name:?}");
+    }
+}
