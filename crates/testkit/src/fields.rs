@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn normalize_removes_what_the_server_sets() {
-        let metadata = json!({"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"uid": "x"}});
+        let metadata =
+            json!({"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"uid": "x"}});
         let mut object = json!({
             "metadata": metadata,
             "status": {"conditions": [{"lastTransitionTime": "2026-11-28T09:00:00Z", "observedGeneration": 3}]},

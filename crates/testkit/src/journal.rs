@@ -128,7 +128,8 @@ impl Journal {
     /// Returns the last `limit` requests that are not housekeeping.
     pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
         let inner = self.lock();
-        let relevant = inner.requests.iter().rev().filter(|request| !request.is_housekeeping() && request.verb.is_some());
+        let relevant =
+            inner.requests.iter().rev().filter(|request| !request.is_housekeeping() && request.verb.is_some());
         let mut tail: Vec<_> = relevant.take(limit).cloned().collect();
         tail.reverse();
         tail

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use self::chaos::seeds;
+pub use self::chaos::{SeedReport, seeds};
 pub use self::crashes::CrashReport;
 use self::steps::{Act, Step};
 use crate::lab::{create, delete};
@@ -149,10 +149,7 @@ impl<W: World> Kit<W> {
     /// # Panics
     ///
     /// Panics if the test panics.
-    pub fn run<R: Send>(
-        &self,
-        test: impl AsyncFnOnce(&Lab<W>) -> Result<R, Violation> + Send,
-    ) -> Result<R, Violation> {
+    pub fn run<R: Send>(&self, test: impl AsyncFnOnce(&Lab<W>) -> Result<R, Violation> + Send) -> Result<R, Violation> {
         runs::one(async || {
             let lab = self.lab(0).await?;
             lab.start()?;

@@ -18,7 +18,7 @@ mod violation;
 mod wait;
 mod wire;
 
-pub use kit::{CrashReport, Kit, World, seeds};
+pub use kit::{CrashReport, Kit, SeedReport, World, seeds};
 pub use lab::Lab;
 pub use request::SentRequest;
 pub use violation::Violation;

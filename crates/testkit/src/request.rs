@@ -41,8 +41,12 @@ impl SentRequest {
     pub(crate) fn parse(process: &str, number: usize, method: &Method, uri: &Uri) -> Self {
         let request = Self { process: process.into(), number, path: uri.path().into(), ..Self::default() };
         let query = query(uri);
-        let parts: Vec<String> =
-            uri.path().split('/').skip(1).map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
+        let parts: Vec<String> = uri
+            .path()
+            .split('/')
+            .skip(1)
+            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
+            .collect();
         let mut parts = parts.into_iter();
         let group = match parts.next().as_deref() {
             Some("api") => String::new(),

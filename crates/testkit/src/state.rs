@@ -69,8 +69,11 @@ impl State {
             let (wanted, present) = (of(expected), of(self));
             match (wanted.as_slice(), present.as_slice()) {
                 ([wanted], [present]) => {
-                    found.extend(differences(Some(wanted), Some(present)).into_iter().map(|field| format!("{key}{field}")));
+                    found.extend(
+                        differences(Some(wanted), Some(present)).into_iter().map(|field| format!("{key}{field}")),
+                    );
                 }
+                ([], [_]) => found.push(format!("{key}: exists, and must not exist")),
                 ([], [_, ..]) => found.push(format!("{key}: exists {} times, and must not exist", present.len())),
                 ([_, ..], []) => found.push(format!("{key}: does not exist")),
                 _ if wanted.len() != present.len() => {

@@ -87,7 +87,9 @@ pub enum Violation {
         writes: Vec<String>,
     },
     /// More tasks are alive after the disturbance than in an undisturbed run.
-    #[error("{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks")]
+    #[error(
+        "{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks"
+    )]
     Leak {
         /// The disturbance.
         what: String,

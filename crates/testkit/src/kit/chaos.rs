@@ -3,7 +3,9 @@
 mod leaders;
 mod script;
 
+use std::fmt;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -28,7 +30,8 @@ const RESTART: Duration = Duration::from_secs(1);
 /// Panics if the variable has another form.
 pub fn seeds(default: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
-    parse(&text).unwrap_or_else(|| panic!("PINTLE_SEEDS is {text:?}: use a count, such as 1000, or a range, such as 17..18"))
+    parse(&text)
+        .unwrap_or_else(|| panic!("PINTLE_SEEDS is {text:?}: use a count, such as 1000, or a range, such as 17..18"))
 }
 
 fn parse(text: &str) -> Option<Range<u64>> {
@@ -38,12 +41,48 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
+/// The result of a check with seeds: what the runs had in all. A check that disturbed nothing proves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SeedReport {
+    /// The number of runs.
+    pub runs: usize,
+    /// The requests of the operator.
+    pub requests: usize,
+    /// The requests whose connection the kit cut.
+    pub cuts: usize,
+    /// How often a scripted fault of the server fired.
+    pub faults: u64,
+    /// The processes that were started.
+    pub processes: usize,
+}
+
+impl SeedReport {
+    fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.requests += other.requests;
+        self.cuts += other.cuts;
+        self.faults += other.faults;
+        self.processes += other.processes;
+    }
+}
+
+impl fmt::Display for SeedReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, requests, cuts, faults, processes } = self;
+        write!(
+            f,
+            "{runs} runs converged: {processes} processes sent {requests} requests, {cuts} were cut, {faults} met a fault"
+        )
+    }
+}
+
 impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state although its views of the cluster are behind.
     ///
     /// By seed, lists and watches come from a state that lags by up to some seconds, as from an API server whose watch cache is behind. The user
-    /// does not wait until the operator is idle, and the process is killed and started again meanwhile. So a new process can see an older
-    /// state than the one before.
+    /// does not wait until the operator is idle, and processes are killed or stopped meanwhile. So a new leader can see an older state than
+    /// the one before. An operator with a leader election runs with two replicas.
     ///
     /// # Errors
     ///
@@ -52,7 +91,7 @@ impl<W: World> Kit<W> {
     /// # Panics
     ///
     /// Panics if a function of the operator panics outside of its manager's run.
-    pub fn survives_stale_views(&self, seeds: Range<u64>) -> Result<(), Violation> {
+    pub fn survives_stale_views(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
         self.survives(seeds, Kind::Stale)
     }
 
@@ -68,11 +107,12 @@ impl<W: World> Kit<W> {
     /// # Panics
     ///
     /// Panics if a function of the operator panics outside of its manager's run.
-    pub fn survives_reordering(&self, seeds: Range<u64>) -> Result<(), Violation> {
+    pub fn survives_reordering(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
         self.survives(seeds, Kind::Order)
     }
 
-    /// Checks that two replicas of the operator reach the same final state under a script of faults for each seed.
+    /// Checks that the operator reaches the same final state under a script of faults for each seed. An operator with a leader election runs
+    /// with two replicas.
     ///
     /// A script has errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow requests, stale views, and kills
     /// of the leader. After the last fault, the operator must reach the final state of an undisturbed run. No process may have written
@@ -85,18 +125,24 @@ impl<W: World> Kit<W> {
     /// # Panics
     ///
     /// Panics if a function of the operator panics outside of its manager's run.
-    pub fn survives_chaos(&self, seeds: Range<u64>) -> Result<(), Violation> {
+    pub fn survives_chaos(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
         self.survives(seeds, Kind::Chaos)
     }
 
-    fn survives(&self, seeds: Range<u64>, kind: Kind) -> Result<(), Violation> {
+    fn survives(&self, seeds: Range<u64>, kind: Kind) -> Result<SeedReport, Violation> {
         let undisturbed = self.undisturbed()?;
         let seeds: Vec<u64> = seeds.collect();
-        runs::all(&seeds, async |seed| self.disturbed(*seed, kind, &undisturbed).await)
+        let total = Mutex::new(SeedReport::default());
+        runs::all(&seeds, async |seed| {
+            let report = self.disturbed(*seed, kind, &undisturbed).await?;
+            total.lock().unwrap_or_else(PoisonError::into_inner).add(report);
+            Ok(())
+        })?;
+        Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn disturbed(&self, seed: u64, kind: Kind, undisturbed: &Undisturbed) -> Result<(), Violation> {
-        let script = Script::new(seed, kind, self.steps.len());
+    async fn disturbed(&self, seed: u64, kind: Kind, undisturbed: &Undisturbed) -> Result<SeedReport, Violation> {
+        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas);
         let what = script.to_string();
         let lab = self.lab(seed).await?;
         let progress = Progress::new();
@@ -114,7 +160,15 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         tokio::try_join!(user, replicas).map_err(|violation| in_script(violation, &what))?;
-        self.judge(&lab, &script, undisturbed, what)
+        self.judge(&lab, &script, undisturbed, what)?;
+        let requests = lab.requests();
+        Ok(SeedReport {
+            runs: 1,
+            requests: requests.len(),
+            cuts: requests.iter().filter(|request| !request.fault.is_empty()).count(),
+            faults: lab.faults().hits(),
+            processes: lab.started(),
+        })
     }
 
     /// Performs the events of a script.
@@ -130,9 +184,14 @@ impl<W: World> Kit<W> {
                 Event::Rule(rule) => drop(lab.faults().add(rule.clone())),
                 Event::BreakWatches => lab.break_watches(),
                 Event::Kill(choice) => {
-                    let running = lab.running();
-                    if let Some(process) = leaders::leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned()) {
+                    if let Some(process) = leaders::leader_or(lab, *choice) {
                         lab.kill(&process).await;
+                    }
+                }
+                Event::Stop(choice) => {
+                    if let Some(process) = leaders::leader_or(lab, *choice) {
+                        // It may have failed before, because of a fault.
+                        let _ = lab.stop(&process).await;
                     }
                 }
             }
@@ -147,13 +206,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Checks the rules that hold at the end of every run.
-    fn judge(
-        &self,
-        lab: &Lab<W>,
-        script: &Script,
-        undisturbed: &Undisturbed,
-        what: String,
-    ) -> Result<(), Violation> {
+    fn judge(&self, lab: &Lab<W>, script: &Script, undisturbed: &Undisturbed, what: String) -> Result<(), Violation> {
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
@@ -190,7 +243,9 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
 /// Names the script in a violation that does not name it.
 fn in_script(violation: Violation, script: &str) -> Violation {
     match violation {
-        Violation::NotSteady { what, requests } => Violation::NotSteady { what: format!("{what} ({script})"), requests },
+        Violation::NotSteady { what, requests } => {
+            Violation::NotSteady { what: format!("{what} ({script})"), requests }
+        }
         Violation::NotInTime { what, within, observed } => {
             Violation::NotInTime { what: format!("{what} ({script})"), within, observed }
         }

@@ -21,6 +21,8 @@ pub(super) struct Undisturbed {
     pub(super) requests: Vec<SentRequest>,
     /// How many tasks are alive at the end.
     pub(super) tasks: usize,
+    /// How many replicas the operator may have: two with a leader election.
+    pub(super) replicas: usize,
 }
 
 /// One disturbed run.
@@ -94,7 +96,8 @@ impl<W: World> Kit<W> {
             };
             tokio::try_join!(progress.perform(&lab, &self.steps), drive)?;
             let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-            Ok(Undisturbed { state: lab.state(), requests, tasks })
+            let replicas = if lab.journal().leases().is_empty() { 1 } else { 2 };
+            Ok(Undisturbed { state: lab.state(), requests, tasks, replicas })
         })
     }
 

@@ -16,7 +16,8 @@ const STACK: usize = 16 << 20;
 /// Runs one future on a thread of its own.
 pub(super) fn one<R: Send>(run: impl AsyncFnOnce() -> Result<R, Violation> + Send) -> Result<R, Violation> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("testkit".into()).stack_size(STACK).spawn_scoped(scope, || block_on(run));
+        let thread =
+            thread::Builder::new().name("testkit".into()).stack_size(STACK).spawn_scoped(scope, || block_on(run));
         match thread.map_err(|error| Violation::Start(Box::new(error)))?.join() {
             Ok(result) => result,
             Err(panic) => resume_unwind(panic),
@@ -25,10 +26,7 @@ pub(super) fn one<R: Send>(run: impl AsyncFnOnce() -> Result<R, Violation> + Sen
 }
 
 /// Runs one future for each job, on all processors, until one fails. Returns the failure of the first failed job.
-pub(super) fn all<J: Sync>(
-    jobs: &[J],
-    run: impl AsyncFn(&J) -> Result<(), Violation> + Sync,
-) -> Result<(), Violation> {
+pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {

@@ -121,6 +121,11 @@ impl<W: World> Lab<W> {
         processes.iter().filter(|(_, process)| is_running(process)).map(|(name, _)| name.clone()).collect()
     }
 
+    /// Returns how many processes were started.
+    pub(crate) fn started(&self) -> usize {
+        self.processes().len()
+    }
+
     /// Returns the token that is cancelled when the process is killed.
     pub(crate) fn death(&self, process: &str) -> CancellationToken {
         self.processes().get(process).map(|found| found.link.dead().clone()).unwrap_or_default()

@@ -1,4 +1,5 @@
 //! The testing kit, against correct and wrong operators.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod patterns;
 mod website;

@@ -5,10 +5,16 @@ use crate::journal::LeaseWrite;
 use crate::kit::World;
 
 /// Returns the process that holds the Lease, if it runs.
-pub(super) fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
+fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     let leases = leases(lab)?;
     let last = leases.last().filter(|last| !last.holder.is_empty())?;
     lab.running().into_iter().find(|process| *process == last.process)
+}
+
+/// Returns the leader, or without one the process with this number modulo their count.
+pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
+    let running = lab.running();
+    leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
 }
 
 /// Returns the writes that a process made while the Lease named another process, or none.
@@ -18,7 +24,8 @@ pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     let Some(leases) = leases(lab) else { return Vec::new() };
     let writes = lab.server().audit().despite_loss().writes();
     let is_own = |resource: &str| ["leases", "events", "customresourcedefinitions"].contains(&resource);
-    let writes = writes.records().iter().filter(|write| write.user_agent.starts_with("operator-") && !is_own(&write.resource));
+    let writes =
+        writes.records().iter().filter(|write| write.user_agent.starts_with("operator-") && !is_own(&write.resource));
     let wrong = writes.filter_map(|write| {
         let revision = write.committed?.revision;
         let holder = leases.iter().rev().find(|lease| lease.revision < revision);
@@ -26,7 +33,8 @@ pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
         let target = format!("{} {}/{}", write.resource, write.namespace, write.name);
         let verb = write.verb.map(|verb| verb.to_string()).unwrap_or_default();
         let who = holder.unwrap_or("no process");
-        (holder != Some(&write.user_agent)).then(|| format!("{} sent {verb} {target} while {who} led", write.user_agent))
+        (holder != Some(&write.user_agent))
+            .then(|| format!("{} sent {verb} {target} while {who} led", write.user_agent))
     });
     wrong.collect()
 }

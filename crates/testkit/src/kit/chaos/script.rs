@@ -41,10 +41,12 @@ pub(super) enum Event {
     BreakWatches,
     /// Kills the leader, or the process with this number modulo their count.
     Kill(usize),
+    /// Stops it gracefully, so that a standby takes over at once.
+    Stop(usize),
 }
 
 impl Script {
-    pub(super) fn new(seed: u64, kind: Kind, steps: usize) -> Self {
+    pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize) -> Self {
         let mut random = Rng::with_seed(seed);
         // Seeds that follow each other have similar first values.
         random.u64(..);
@@ -60,8 +62,10 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                events.extend((0..random.usize(2..5)).map(|_| (time(&mut random, end), Event::Rule(lagging(&mut random)))));
-                events.extend((0..random.usize(1..3)).map(|_| (time(&mut random, end), Event::Kill(random.usize(..)))));
+                events.extend(
+                    (0..random.usize(2..5)).map(|_| (time(&mut random, end), Event::Rule(lagging(&mut random)))),
+                );
+                events.extend((0..random.usize(1..4)).map(|_| (time(&mut random, end), ending(&mut random))));
                 // From the start, so that the first watches lag.
                 events.push((Duration::ZERO, Event::Rule(lagging(&mut random))));
             }
@@ -76,7 +80,6 @@ impl Script {
             }
         }
         events.sort_by_key(|(at, _)| *at);
-        let replicas = if kind == Kind::Chaos { 2 } else { 1 };
         Self { seed, kind, replicas, cuts, delay, lag, events, end: Duration::from_secs(end) }
     }
 }
@@ -114,14 +117,21 @@ fn disturbance(random: &mut Rng) -> Event {
             Rule { times: Some(random.u32(1..5)), until: None, ..rule(fault) }
         }
         7 => return Event::BreakWatches,
-        _ => return Event::Kill(random.usize(..)),
+        _ => return ending(random),
     })
+}
+
+fn ending(random: &mut Rng) -> Event {
+    match random.bool() {
+        true => Event::Kill(random.usize(..)),
+        false => Event::Stop(random.usize(..)),
+    }
 }
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, kind, cuts, delay, lag, end, .. } = self;
-        write!(f, "{kind:?} seed {seed} (PINTLE_SEEDS={seed}..{}): ", seed + 1)?;
+        let Self { seed, kind, replicas, cuts, delay, lag, end, .. } = self;
+        write!(f, "{kind:?} seed {seed} (PINTLE_SEEDS={seed}..{}): {replicas} replicas, ", seed + 1)?;
         write!(f, "{cuts} of the connections cut, delays up to {delay:?}, events late by up to {lag:?}")?;
         for (at, event) in &self.events {
             write!(f, "; at {at:?} {event}")?;
@@ -136,6 +146,7 @@ impl fmt::Display for Event {
             Self::Step => f.write_str("the user's next step"),
             Self::BreakWatches => f.write_str("all watches break"),
             Self::Kill(_) => f.write_str("the leader is killed"),
+            Self::Stop(_) => f.write_str("the leader is stopped"),
             Self::Rule(Rule { fault, verb, probability, until, times, .. }) => {
                 write!(f, "{fault:?}")?;
                 verb.iter().try_for_each(|verb| write!(f, " of {verb} requests"))?;
