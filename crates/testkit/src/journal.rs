@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pintle_apiserver::RequestVerb;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -125,11 +126,11 @@ impl Journal {
         self.lock().leases.clone()
     }
 
-    /// Returns the last `limit` requests that are not housekeeping.
+    /// Returns the last `limit` requests, without housekeeping and watches.
     pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
         let inner = self.lock();
-        let relevant =
-            inner.requests.iter().rev().filter(|request| !request.is_housekeeping() && request.verb.is_some());
+        let is_shown = |request: &&SentRequest| request.verb.is_some_and(|verb| verb != RequestVerb::Watch);
+        let relevant = inner.requests.iter().rev().filter(|request| !request.is_housekeeping()).filter(is_shown);
         let mut tail: Vec<_> = relevant.take(limit).cloned().collect();
         tail.reverse();
         tail

@@ -3,6 +3,7 @@
 mod chaos;
 mod crashes;
 mod idle;
+mod permissions;
 mod runs;
 mod steps;
 
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
-use pintle_meta::Resource;
+use pintle_meta::{Impersonate, Resource};
 use pintle_operator::Manager;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,10 +47,12 @@ impl<T: Default + Serialize + Send + 'static> World for Arc<Mutex<T>> {
 
 pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
+    /// The user of the operator, and the manifests of its roles. `None` is an administrator.
+    pub(crate) permissions: Option<(Impersonate, String)>,
 }
 
 /// Tests an operator: the function that makes its manager, what the user does, and the checks.
@@ -79,7 +82,8 @@ impl Kit {
 impl<W: World> Kit<W> {
     /// Creates a kit for an operator that changes a [`World`] outside of the cluster.
     pub fn with_world(operator: impl Fn(Cluster, W) -> Manager + Send + Sync + 'static) -> Self {
-        let settings = Settings { quiet: Duration::from_secs(30), limit: Duration::from_secs(1_800) };
+        let settings =
+            Settings { quiet: Duration::from_secs(30), limit: Duration::from_secs(1_800), permissions: None };
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
@@ -158,7 +162,7 @@ impl<W: World> Kit<W> {
     }
 
     async fn lab(&self, seed: u64) -> Result<Lab<W>, Violation> {
-        Lab::new(self.operator.clone(), self.settings, seed).await
+        Lab::new(self.operator.clone(), self.settings.clone(), seed).await
     }
 }
 

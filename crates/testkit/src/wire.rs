@@ -145,8 +145,9 @@ impl Link {
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.weather.filter(|weather| Instant::now() < weather.until) {
-            Some(weather) => share(weather.lag, state.random.f64()),
-            None => Duration::ZERO,
+            // Events that waited meanwhile often arrive together.
+            Some(weather) if state.random.bool() => share(weather.lag, state.random.f64()),
+            _ => Duration::ZERO,
         })
     }
 

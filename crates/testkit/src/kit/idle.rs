@@ -55,7 +55,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Performs all steps of the user. The operator is idle after each of them.
-    async fn perform(&self, lab: &Lab<W>) -> Result<(), Violation> {
+    pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<(), Violation> {
         let progress = Progress::new();
         let drive = async {
             for step in 0..=self.steps.len() {

@@ -43,6 +43,7 @@ impl<W: World> Lab<W> {
         link.set_weather(weather);
         let mut client = self.server.client_config();
         client.user_agent = Some(name.clone());
+        client.impersonate = self.settings.permissions.as_ref().map(|(user, _)| user.clone());
         let transport = Some(TransportLayer::in_place(Wire(link.clone())));
         let cluster = Cluster::connect(ClusterConfig { client: Some(client), transport, ..ClusterConfig::default() })
             .map_err(|error| Violation::Start(Box::new(error)))?;

@@ -1,5 +1,7 @@
 //! The testing kit, against correct and wrong operators.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod generated;
 mod patterns;
+mod permissions;
 mod website;

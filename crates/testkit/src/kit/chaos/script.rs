@@ -52,9 +52,15 @@ impl Script {
         random.u64(..);
         let end = random.u64(60..180);
         let time = |random: &mut Rng, end: u64| Duration::from_millis(random.u64(0..end * 1_000));
-        let mut steps: Vec<Duration> = (0..steps).map(|_| time(&mut random, end * 2 / 3)).collect();
-        steps.sort();
-        let mut events: Vec<_> = steps.into_iter().map(|at| (at, Event::Step)).collect();
+        let mut events = Vec::new();
+        let mut at = time(&mut random, 20);
+        for _ in 0..steps {
+            events.push((at, Event::Step));
+            // A user waits, or is in a hurry.
+            let longest = [100, 3_000, 20_000][random.usize(0..3)];
+            at += Duration::from_millis(random.u64(0..longest));
+        }
+        let end = end.max(at.as_secs() + 10);
         let (mut cuts, mut delay, mut lag) = (0.0, Duration::ZERO, Duration::ZERO);
         match kind {
             Kind::Order => {
@@ -66,6 +72,7 @@ impl Script {
                     (0..random.usize(2..5)).map(|_| (time(&mut random, end), Event::Rule(lagging(&mut random)))),
                 );
                 events.extend((0..random.usize(1..4)).map(|_| (time(&mut random, end), ending(&mut random))));
+                events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random, end))));
                 // From the start, so that the first watches lag.
                 events.push((Duration::ZERO, Event::Rule(lagging(&mut random))));
             }
@@ -119,6 +126,12 @@ fn disturbance(random: &mut Rng) -> Event {
         7 => return Event::BreakWatches,
         _ => return ending(random),
     })
+}
+
+/// Breaks all watches. Their resourceVersions have expired, so the operator lists again and misses events.
+fn relist(at: Duration) -> [(Duration, Event); 2] {
+    let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
+    [(at, Event::Rule(expire)), (at, Event::BreakWatches)]
 }
 
 fn ending(random: &mut Rng) -> Event {
