@@ -50,7 +50,11 @@ impl LeastRole {
                 subresource => format!("{}/{subresource}", request.resource),
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
-            verbs.extend(request.verb.map(|verb: RequestVerb| verb.to_string()));
+            verbs.extend(request.verb.map(|verb| verb.to_string()));
+            // An apply of an object that does not exist needs both verbs. In another run, any of the applies may be that one.
+            if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
+                verbs.insert(RequestVerb::Create.to_string());
+            }
         }
         role
     }

@@ -42,6 +42,12 @@ pub(crate) struct ConfigMap {
 }
 pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
 
+impl Website {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.conditions.is_true("Ready"))
+    }
+}
+
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: url(&site), conditions: cx.ready("Published") }).await?;
