@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use pintle_apiserver::faults::Faults;
+use pintle_apiserver::faults::{Answer, Fault, Faults, Rule};
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_cluster::{Cluster, ClusterConfig};
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, Scope, WriteOptions};
@@ -83,6 +83,28 @@ impl<W: World> Lab<W> {
     /// Returns the scripted faults of the server. Processes have their name as the user agent.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
+    }
+
+    /// Fails the next `times` requests of this kind with this HTTP status, for all processes. A `request` is a verb and a resource, as reports
+    /// show them: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see [`faults`](Self::faults).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `request` has another form.
+    #[track_caller]
+    pub fn fail(&self, request: &str, status: u16, times: u32) {
+        let parsed = request.split_once(' ').and_then(|(verb, resource)| Some((verb.parse().ok()?, resource)));
+        let (verb, resource) =
+            parsed.unwrap_or_else(|| panic!("{request:?} is no verb and resource, such as \"patch configmaps\""));
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        self.faults().add(Rule {
+            verb: Some(verb),
+            resource: Some(resource.into()),
+            subresource: Some(subresource.into()),
+            user_agent: Some("operator-".into()),
+            times: Some(times),
+            ..Rule::new(Fault::Answer(Answer::new(status)))
+        });
     }
 
     /// Returns the cluster of the user, for requests of the test.

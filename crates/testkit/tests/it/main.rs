@@ -4,4 +4,5 @@
 mod generated;
 mod patterns;
 mod permissions;
+mod readme;
 mod website;

@@ -68,6 +68,8 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
+                // Requests take time, so that a view can be between two of them.
+                delay = Duration::from_millis(random.u64(50..1_500));
                 events.extend(
                     (0..random.usize(2..5)).map(|_| (time(&mut random, end), Event::Rule(lagging(&mut random)))),
                 );
