@@ -27,6 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-apiserver"],
     &["pintle-cluster"],
     &["pintle-operator"],
+    &["pintle-testkit"],
     &["pintle"],
     // Never published.
     &["pintle-bench", "pintle-conformance", "xtask"],

@@ -29,7 +29,9 @@ impl<K: Resource> Context<K> {
     /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no name, or if the object cannot own
     ///   it: a namespaced object can own only objects of its namespace. See [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the term has ended.
-    /// - The error of the request.
+    /// - Another object controls the child, or the owner no longer exists. Before a child is created, one request checks that the owner
+    ///   exists.
+    /// - The error of the request. It is a conflict if the child was recreated and the cache is behind.
     ///
     /// # Cancel safety
     ///
@@ -66,20 +68,51 @@ impl<K: Resource> Context<K> {
         let cached = self.shared.caches.get::<T>()?;
         let (key, configuration) = configuration::of_child(child, self.key().namespace(), owner)?;
         let target = (TypeId::of::<T>(), key, false);
-        if let Some(live) = cached.get(&target.1) {
-            match self.compare(&target, &configuration, &*live) {
-                Comparison::Current => return Ok(live),
+        let live = cached.get(&target.1);
+        if let Some(live) = &live {
+            match self.compare(&target, &configuration, &**live) {
+                Comparison::Current => return Ok(live.clone()),
                 Comparison::Changed => {}
                 Comparison::Overwritten(path) => self.report_contention::<T>(&target, &path).await,
             }
         }
+        match (&live, owner) {
+            (Some(live), Some(owner)) => check_controller(&**live, owner)?,
+            (None, Some(owner)) => self.check_owner(owner).await?,
+            (_, None) => {}
+        }
         let api = self.cluster().api::<T>();
-        let patch = Patch::Apply(configuration);
+        let mut patch = Patch::Apply(configuration);
+        if let (Some(live), Patch::Apply(body)) = (&live, &mut patch) {
+            // Without the uid, a recreated child would get this configuration.
+            body["metadata"]["uid"] = live.uid().into();
+        }
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
         cached.objects.wrote(stored.clone());
-        self.applied(|applied| applied.remember(target, patch.body(), &*stored));
+        self.remember(target, patch, &*stored);
         Ok(stored)
+    }
+
+    /// Checks on the server that the owner of a child still exists, before the child is created. The cache may be behind: then a newer owner of
+    /// the same name may have the child. An apply would give it to the old owner, and the garbage collector would delete it.
+    async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
+        match self.cluster().api::<K>().metadata_only().get(self.key()).await {
+            Ok(stored) if stored.metadata.uid == owner.uid => Ok(()),
+            Ok(_) => Err(self.gone()),
+            Err(error) if error.is_not_found() => Err(self.gone()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Remembers an apply without its uid, which is a precondition.
+    fn remember<T: Resource>(&self, target: Target, mut patch: Patch, stored: &T) {
+        if let Patch::Apply(body) = &mut patch
+            && let Some(metadata) = body["metadata"].as_object_mut()
+        {
+            metadata.remove("uid");
+        }
+        self.applied(|applied| applied.remember(target, patch.body(), stored));
     }
 
     /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
@@ -117,12 +150,7 @@ impl<K: Resource> Context<K> {
         let stored = self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
         cached.objects.wrote(stored.clone());
-        if let Patch::Apply(body) = &mut patch
-            && let Some(metadata) = body["metadata"].as_object_mut()
-        {
-            metadata.remove("uid");
-        }
-        self.applied(|applied| applied.remember(target, patch.body(), &*stored));
+        self.remember(target, patch, &*stored);
         Ok(stored)
     }
 
@@ -236,6 +264,18 @@ impl<K: Resource> Context<K> {
         let key: &ObjectKey = self.key();
         ReconcileError::new(format!("{} {key:?} no longer exists", K::KIND))
     }
+}
+
+/// Checks that no other object controls a child. It may be the successor of an owner that the cache still has.
+fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
+    let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
+        return Ok(());
+    };
+    let (child, owner) = (format!("{} {:?}", T::KIND, child.key()), format!("{:?} (uid {})", owner.name, owner.uid));
+    let other = format!("{} {:?} (uid {})", other.kind, other.name, other.uid);
+    Err(ReconcileError::new(format!(
+        "cannot apply {child} for {owner}: {other} controls it; choose another name for one of the children"
+    )))
 }
 
 /// Returns whether the object to delete is gone: its name is free, or belongs to an object with another uid.

@@ -1,0 +1,143 @@
+//! What happened in one run: requests, and the times at which processes end.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pintle_apiserver::RequestVerb;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::SentRequest;
+
+/// How many requests a run may have. An operator without a fault never gets there: it would be a loop without a delay, in which the
+/// paused clock never advances.
+const MAX_REQUESTS: usize = 50_000;
+
+/// How the cause of a panic begins.
+pub(crate) const PANICKED: &str = "it panicked";
+
+/// The record of one run.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    requests: Vec<SentRequest>,
+    leases: Vec<LeaseWrite>,
+    last_activity: Instant,
+    is_flooded: bool,
+    /// Panics of processes, and errors of processes that nothing disturbed.
+    ended: Vec<(String, String)>,
+}
+
+/// A write of a Lease that the server executed.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseWrite {
+    pub(crate) revision: u64,
+    pub(crate) process: String,
+    pub(crate) lease: String,
+    /// The holder after the write. Empty after a release.
+    pub(crate) holder: String,
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        let inner = Inner {
+            requests: Vec::new(),
+            leases: Vec::new(),
+            last_activity: Instant::now(),
+            is_flooded: false,
+            ended: Vec::new(),
+        };
+        Self { inner: Mutex::new(inner) }
+    }
+
+    /// Adds a request. Returns its index, or `None` if there are too many.
+    pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
+        let mut inner = self.lock();
+        if inner.requests.len() >= MAX_REQUESTS {
+            inner.is_flooded = true;
+            return None;
+        }
+        inner.requests.push(request);
+        Some(inner.requests.len() - 1)
+    }
+
+    /// Completes a request.
+    pub(crate) fn complete(&self, index: usize, code: Option<u16>, fault: &str, changes: Vec<String>) {
+        let mut inner = self.lock();
+        let request = &mut inner.requests[index];
+        request.code = code.or(request.code);
+        if !fault.is_empty() {
+            request.fault = fault.into();
+        }
+        if !changes.is_empty() {
+            request.changes = changes;
+        }
+        if request.is_activity() {
+            inner.last_activity = Instant::now();
+        }
+    }
+
+    /// Records the answer to a write of a Lease.
+    pub(crate) fn lease_written(&self, process: &str, answer: &[u8]) {
+        let Ok(lease) = serde_json::from_slice::<Value>(answer) else { return };
+        let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
+        let (lease, holder) = (text("/metadata/name"), text("/spec/holderIdentity"));
+        self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
+    }
+
+    /// Records that the user did something: the operator has to react.
+    pub(crate) fn touch(&self) {
+        self.lock().last_activity = Instant::now();
+    }
+
+    pub(crate) fn ended(&self, process: &str, cause: String) {
+        self.lock().ended.push((process.into(), cause));
+    }
+
+    pub(crate) fn first_ended(&self) -> Option<(String, String)> {
+        self.lock().ended.first().cloned()
+    }
+
+    pub(crate) fn first_panic(&self) -> Option<(String, String)> {
+        self.lock().ended.iter().find(|(_, cause)| cause.starts_with(PANICKED)).cloned()
+    }
+
+    pub(crate) fn last_activity(&self) -> Instant {
+        self.lock().last_activity
+    }
+
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.lock().is_flooded
+    }
+
+    pub(crate) fn requests(&self) -> Vec<SentRequest> {
+        self.lock().requests.clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().requests.len()
+    }
+
+    pub(crate) fn leases(&self) -> Vec<LeaseWrite> {
+        self.lock().leases.clone()
+    }
+
+    /// Returns the last `limit` requests, without housekeeping and watches.
+    pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
+        let inner = self.lock();
+        let is_shown = |request: &&SentRequest| request.verb.is_some_and(|verb| verb != RequestVerb::Watch);
+        let relevant = inner.requests.iter().rev().filter(|request| !request.is_housekeeping()).filter(is_shown);
+        let mut tail: Vec<_> = relevant.take(limit).cloned().collect();
+        tail.reverse();
+        tail
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No code under the lock can panic halfway, so the state is consistent.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

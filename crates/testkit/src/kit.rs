@@ -1,0 +1,174 @@
+//! The kit: an operator, what its user does, and the checks.
+
+mod chaos;
+mod crashes;
+mod idle;
+mod permissions;
+mod runs;
+mod steps;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pintle_cluster::Cluster;
+use pintle_meta::{Impersonate, Resource};
+use pintle_operator::Manager;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use self::chaos::{SeedReport, seeds};
+pub use self::crashes::CrashReport;
+use self::steps::{Act, Step};
+use crate::lab::{create, delete};
+use crate::{Lab, Violation};
+
+/// The world outside of the cluster that an operator changes, such as a DNS zone. Each run gets a new world, from [`Default`]. Clones must be
+/// handles to the same world, as of an `Arc<Mutex<T>>`.
+pub trait World: Clone + Default + Send + Sync + 'static {
+    /// Returns the state that two runs must have in common.
+    fn state(&self) -> Value;
+}
+
+/// An operator without effects outside of the cluster.
+impl World for () {
+    fn state(&self) -> Value {
+        Value::Null
+    }
+}
+
+impl<T: Default + Serialize + Send + 'static> World for Arc<Mutex<T>> {
+    fn state(&self) -> Value {
+        let world = self.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::to_value(&*world).unwrap_or_else(|error| format!("it cannot be serialized: {error}").into())
+    }
+}
+
+pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) quiet: Duration,
+    pub(crate) limit: Duration,
+    /// The user of the operator, and the manifests of its roles. `None` is an administrator.
+    pub(crate) permissions: Option<(Impersonate, String)>,
+}
+
+/// Tests an operator: the function that makes its manager, what the user does, and the checks.
+///
+/// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a new
+/// [`World`]. Runs use all processors. A check blocks its thread, so a test is a plain `#[test]`.
+///
+/// Without a [step](Self::step), only the start of the operator is tested.
+///
+/// # Examples
+///
+/// See the [crate page](crate).
+#[must_use = "a kit does nothing until a check runs"]
+pub struct Kit<W = ()> {
+    operator: Operator<W>,
+    settings: Settings,
+    steps: Vec<Step>,
+}
+
+impl Kit {
+    /// Creates a kit for an operator. `operator` is called for each process, and must create a new manager each time.
+    pub fn new(operator: impl Fn(Cluster) -> Manager + Send + Sync + 'static) -> Self {
+        Self::with_world(move |cluster, ()| operator(cluster))
+    }
+}
+
+impl<W: World> Kit<W> {
+    /// Creates a kit for an operator that changes a [`World`] outside of the cluster.
+    pub fn with_world(operator: impl Fn(Cluster, W) -> Manager + Send + Sync + 'static) -> Self {
+        let settings =
+            Settings { quiet: Duration::from_secs(30), limit: Duration::from_secs(1_800), permissions: None };
+        Self { operator: Arc::new(operator), settings, steps: Vec::new() }
+    }
+
+    /// Sets for how long the operator must change nothing until it counts as idle. The default is 30 s on the paused clock, which is longer
+    /// than the takeover of a Lease. Raise it if the operator waits longer between two writes.
+    pub fn quiet(mut self, quiet: Duration) -> Self {
+        self.settings.quiet = quiet;
+        self
+    }
+
+    /// Sets how long the operator may take to become idle and to reach the expected state. The default is 30 minutes on the paused clock.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.settings.limit = limit;
+        self
+    }
+
+    /// Adds a step: the user creates an object. It is retried until the server accepts it, so the object may be one of a resource that the
+    /// operator installs, and it may have the name of an object that is still being deleted.
+    pub fn create<T>(self, object: T) -> Self
+    where
+        T: Resource + Serialize + DeserializeOwned,
+    {
+        let (name, object) = (format!("create {} {:?}", T::KIND, object.name()), Arc::new(object));
+        self.add(name, move |user| {
+            let object = object.clone();
+            Box::pin(async move { create(&user, &*object).await.map(drop).map_err(Into::into) })
+        })
+    }
+
+    /// Adds a step: the user deletes the object with this key, `namespace/name`. Without a namespace, `default` is used.
+    pub fn delete<T: Resource + DeserializeOwned>(self, key: &str) -> Self {
+        let (name, key) = (format!("delete {} {key}", T::KIND), key.to_owned());
+        self.add(name, move |user| {
+            let key = key.clone();
+            Box::pin(async move { delete::<T>(&user, &key).await.map_err(Into::into) })
+        })
+    }
+
+    /// Adds a step: what the user does next, once the operator is idle. It is repeated until it succeeds, for at most two minutes.
+    pub fn step<E>(
+        self,
+        name: impl Into<String>,
+        act: impl AsyncFn(Cluster) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let act = Arc::new(act);
+        self.add(name.into(), move |user| {
+            let act = act.clone();
+            Box::pin(async move { act(user).await.map_err(Into::into) })
+        })
+    }
+
+    fn add(mut self, name: String, act: impl Fn(Cluster) -> Act + Send + Sync + 'static) -> Self {
+        self.steps.push(Step { name, act: Box::new(act) });
+        self
+    }
+
+    /// Runs a test by hand against one process of the operator. Add faults first: the process sends its first request when the test waits for
+    /// the first time.
+    ///
+    /// # Errors
+    ///
+    /// The error of the test.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the test panics.
+    pub fn run<R: Send>(&self, test: impl AsyncFnOnce(&Lab<W>) -> Result<R, Violation> + Send) -> Result<R, Violation> {
+        runs::one(async || {
+            let lab = self.lab(0).await?;
+            lab.start()?;
+            test(&lab).await
+        })
+    }
+
+    async fn lab(&self, seed: u64) -> Result<Lab<W>, Violation> {
+        Lab::new(self.operator.clone(), self.settings.clone(), seed).await
+    }
+}
+
+impl<W> fmt::Debug for Kit<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps: Vec<_> = self.steps.iter().map(|step| &step.name).collect();
+        f.debug_struct("Kit").field("settings", &self.settings).field("steps", &steps).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,266 @@
+//! Seeded disturbances: stale views, other orders of events, and chaos.
+
+mod leaders;
+mod script;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use self::script::{Event, Kind, Script};
+use super::crashes::Undisturbed;
+use super::steps::Progress;
+use super::{Kit, World, runs};
+use crate::wire::Weather;
+use crate::{Lab, Violation};
+
+/// How many tasks more than in an undisturbed run may be alive, besides those of more replicas.
+const TASKS: usize = 8;
+/// How long a process that ended stays down.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// Returns the seeds for a check: `0..default`, unless the environment variable `PINTLE_SEEDS` has a count, such as `1000`, or a range, such
+/// as `17..18`.
+///
+/// # Panics
+///
+/// Panics if the variable has another form.
+pub fn seeds(default: u64) -> Range<u64> {
+    let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
+    parse(&text)
+        .unwrap_or_else(|| panic!("PINTLE_SEEDS is {text:?}: use a count, such as 1000, or a range, such as 17..18"))
+}
+
+fn parse(text: &str) -> Option<Range<u64>> {
+    match text.split_once("..") {
+        Some((first, end)) => Some(first.trim().parse().ok()?..end.trim().parse().ok()?),
+        None => Some(0..text.trim().parse().ok()?),
+    }
+}
+
+/// The result of a check with seeds: what the runs had in all. A check that disturbed nothing proves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SeedReport {
+    /// The number of runs.
+    pub runs: usize,
+    /// The requests of the operator.
+    pub requests: usize,
+    /// The requests whose connection the kit cut.
+    pub cuts: usize,
+    /// How often a scripted fault of the server fired.
+    pub faults: u64,
+    /// The processes that were started.
+    pub processes: usize,
+}
+
+impl SeedReport {
+    fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.requests += other.requests;
+        self.cuts += other.cuts;
+        self.faults += other.faults;
+        self.processes += other.processes;
+    }
+}
+
+impl fmt::Display for SeedReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, requests, cuts, faults, processes } = self;
+        write!(
+            f,
+            "{runs} runs converged: {processes} processes sent {requests} requests, {cuts} were cut, {faults} met a fault"
+        )
+    }
+}
+
+impl<W: World> Kit<W> {
+    /// Checks that the operator reaches the same final state although its views of the cluster are behind.
+    ///
+    /// By seed, lists and watches come from a state that lags by up to some seconds, as from an API server whose watch cache is behind. The user
+    /// does not wait until the operator is idle, and processes are killed or stopped meanwhile. So a new leader can see an older state than
+    /// the one before. An operator with a leader election runs with two replicas.
+    ///
+    /// # Errors
+    ///
+    /// The seed and the script of the first run that did not converge.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn survives_stale_views(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
+        self.survives(seeds, Kind::Stale)
+    }
+
+    /// Checks that the operator reaches the same final state when events arrive in another order.
+    ///
+    /// By seed, each watch event, each request and each response is delayed. Events of one watch keep their order, as on a real cluster.
+    /// Events of different resources and requests overtake each other. The user does not wait until the operator is idle.
+    ///
+    /// # Errors
+    ///
+    /// The seed and the script of the first run that did not converge.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn survives_reordering(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
+        self.survives(seeds, Kind::Order)
+    }
+
+    /// Checks that the operator reaches the same final state under a script of faults for each seed. An operator with a leader election runs
+    /// with two replicas.
+    ///
+    /// A script has errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow requests, stale views, and kills
+    /// of the leader. After the last fault, the operator must reach the final state of an undisturbed run. No process may have written
+    /// without leading, and no more tasks may be alive than without faults.
+    ///
+    /// # Errors
+    ///
+    /// The seed and the script of the first run that broke a rule.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn survives_chaos(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
+        self.survives(seeds, Kind::Chaos)
+    }
+
+    fn survives(&self, seeds: Range<u64>, kind: Kind) -> Result<SeedReport, Violation> {
+        let undisturbed = self.undisturbed()?;
+        let seeds: Vec<u64> = seeds.collect();
+        let total = Mutex::new(SeedReport::default());
+        runs::all(&seeds, async |seed| {
+            let report = self.disturbed(*seed, kind, &undisturbed).await?;
+            total.lock().unwrap_or_else(PoisonError::into_inner).add(report);
+            Ok(())
+        })?;
+        Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn disturbed(&self, seed: u64, kind: Kind, undisturbed: &Undisturbed) -> Result<SeedReport, Violation> {
+        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas);
+        let what = script.to_string();
+        let lab = self.lab(seed).await?;
+        let progress = Progress::new();
+        let start = Instant::now();
+        let drive = async {
+            self.play(&lab, &script, start, &progress).await?;
+            progress.done(self.steps.len()).await;
+            lab.converge(&undisturbed.state, &what).await
+        };
+        let replicas = async {
+            tokio::select! {
+                driven = drive => driven,
+                failed = keep_running(&lab, &script, start) => failed,
+            }
+        };
+        let user = progress.perform(&lab, &self.steps);
+        tokio::try_join!(user, replicas).map_err(|violation| in_script(violation, &what))?;
+        self.judge(&lab, &script, undisturbed, what)?;
+        let requests = lab.requests();
+        Ok(SeedReport {
+            runs: 1,
+            requests: requests.len(),
+            cuts: requests.iter().filter(|request| !request.fault.is_empty()).count(),
+            faults: lab.faults().hits(),
+            processes: lab.started(),
+        })
+    }
+
+    /// Performs the events of a script.
+    async fn play(&self, lab: &Lab<W>, script: &Script, start: Instant, progress: &Progress) -> Result<(), Violation> {
+        let mut allowed = 0;
+        for (at, event) in &script.events {
+            sleep_until(start + *at).await;
+            match event {
+                Event::Step => {
+                    allowed += 1;
+                    progress.allow(allowed);
+                }
+                Event::Rule(rule) => drop(lab.faults().add(rule.clone())),
+                Event::BreakWatches => lab.break_watches(),
+                Event::Kill(choice) => {
+                    if let Some(process) = leaders::leader_or(lab, *choice) {
+                        lab.kill(&process).await;
+                    }
+                }
+                Event::Stop(choice) => {
+                    if let Some(process) = leaders::leader_or(lab, *choice) {
+                        // It may have failed before, because of a fault.
+                        let _ = lab.stop(&process).await;
+                    }
+                }
+            }
+        }
+        sleep_until(start + script.end).await;
+        lab.faults().clear();
+        lab.break_watches();
+        if script.kind == Kind::Chaos {
+            lab.set_weather(None);
+        }
+        Ok(())
+    }
+
+    /// Checks the rules that hold at the end of every run.
+    fn judge(&self, lab: &Lab<W>, script: &Script, undisturbed: &Undisturbed, what: String) -> Result<(), Violation> {
+        if let Some((process, cause)) = lab.journal().first_panic() {
+            return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
+        }
+        let writes = leaders::writes_without_leading(lab);
+        if !writes.is_empty() {
+            return Err(Violation::TwoLeaders { what, writes });
+        }
+        let found = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let expected = undisturbed.tasks * script.replicas + TASKS;
+        match found > expected {
+            true => Err(Violation::Leak { what, found, expected }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Starts processes, and starts one again a moment after it ended.
+async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -> Result<(), Violation> {
+    loop {
+        let weather = Weather {
+            cuts: script.cuts,
+            delay: script.delay,
+            lag: script.lag,
+            // Delays alone may last: they prevent nothing.
+            until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
+        };
+        while lab.running().len() < script.replicas {
+            lab.start_with(None, Some(weather))?;
+        }
+        sleep(RESTART).await;
+    }
+}
+
+/// Names the script in a violation that does not name it.
+fn in_script(violation: Violation, script: &str) -> Violation {
+    match violation {
+        Violation::NotSteady { what, requests } => {
+            Violation::NotSteady { what: format!("{what} ({script})"), requests }
+        }
+        Violation::NotInTime { what, within, observed } => {
+            Violation::NotInTime { what: format!("{what} ({script})"), within, observed }
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn seeds_are_a_count_or_a_range() {
+        assert_eq!(parse("1000"), Some(0..1000));
+        assert_eq!(parse("17..18"), Some(17..18));
+        assert_eq!(parse("all"), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Scripts of disturbances, by seed.
+
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+use pintle_apiserver::RequestVerb;
+use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
+
+/// The disturbances that a script may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Stale,
+    Order,
+    Chaos,
+}
+
+/// A script: what happens when.
+#[derive(Debug)]
+pub(super) struct Script {
+    seed: u64,
+    pub(super) kind: Kind,
+    pub(super) replicas: usize,
+    /// The share of requests whose connection is cut.
+    pub(super) cuts: f64,
+    /// The longest delay of a request, and of a response.
+    pub(super) delay: Duration,
+    /// The longest delay of a watch event.
+    pub(super) lag: Duration,
+    /// By time since the start.
+    pub(super) events: Vec<(Duration, Event)>,
+    /// When all faults end.
+    pub(super) end: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// The user's next step.
+    Step,
+    Rule(Rule),
+    BreakWatches,
+    /// Kills the leader, or the process with this number modulo their count.
+    Kill(usize),
+    /// Stops it gracefully, so that a standby takes over at once.
+    Stop(usize),
+}
+
+impl Script {
+    pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize) -> Self {
+        let mut random = Rng::with_seed(seed);
+        // Seeds that follow each other have similar first values.
+        random.u64(..);
+        let end = random.u64(60..180);
+        let time = |random: &mut Rng, end: u64| Duration::from_millis(random.u64(0..end * 1_000));
+        let mut events = Vec::new();
+        let mut at = time(&mut random, 20);
+        for _ in 0..steps {
+            events.push((at, Event::Step));
+            // A user waits, or is in a hurry.
+            let longest = [100, 3_000, 20_000][random.usize(0..3)];
+            at += Duration::from_millis(random.u64(0..longest));
+        }
+        let end = end.max(at.as_secs() + 10);
+        let (mut cuts, mut delay, mut lag) = (0.0, Duration::ZERO, Duration::ZERO);
+        match kind {
+            Kind::Order => {
+                delay = Duration::from_millis(random.u64(50..500));
+                lag = Duration::from_millis(random.u64(500..8_000));
+            }
+            Kind::Stale => {
+                // Requests take time, so that a view can be between two of them.
+                delay = Duration::from_millis(random.u64(50..1_500));
+                events.extend(
+                    (0..random.usize(2..5)).map(|_| (time(&mut random, end), Event::Rule(lagging(&mut random)))),
+                );
+                events.extend((0..random.usize(1..4)).map(|_| (time(&mut random, end), ending(&mut random))));
+                events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random, end))));
+                // From the start, so that the first watches lag.
+                events.push((Duration::ZERO, Event::Rule(lagging(&mut random))));
+            }
+            Kind::Chaos => {
+                cuts = f64::from(random.u8(0..15)) / 100.0;
+                delay = Duration::from_millis(random.u64(0..1_500));
+                lag = Duration::from_millis(random.u64(0..4_000));
+                for _ in 0..random.usize(4..12) {
+                    let event = disturbance(&mut random);
+                    events.push((time(&mut random, end), event));
+                }
+            }
+        }
+        events.sort_by_key(|(at, _)| *at);
+        Self { seed, kind, replicas, cuts, delay, lag, events, end: Duration::from_secs(end) }
+    }
+}
+
+/// Returns a rule for the requests of the operator.
+fn rule(fault: Fault) -> Rule {
+    Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
+}
+
+fn lagging(random: &mut Rng) -> Rule {
+    let lag = match random.bool() {
+        true => Lag::Time(Duration::from_millis(random.u64(500..20_000))),
+        false => Lag::Versions(random.u64(1..12)),
+    };
+    let until = Some(Duration::from_secs(random.u64(10..60)));
+    // An election reads its Lease at the newest version.
+    Rule { times: None, probability: 0.7, until, ..rule(Fault::Lag(lag)) }
+}
+
+fn disturbance(random: &mut Rng) -> Event {
+    let until = Some(Duration::from_secs(random.u64(2..25)));
+    let probability = f64::from(random.u8(10..=100)) / 100.0;
+    let lasting = |fault| Rule { times: None, probability, until, ..rule(fault) };
+    Event::Rule(match random.u8(0..9) {
+        0 => lasting(Fault::Answer(Answer::new([500, 503][random.usize(0..2)]))),
+        1 => lasting(Fault::Answer(Answer { retry_after: Some(random.u32(1..5)), ..Answer::new(429) })),
+        2 => Rule { verb: Some(RequestVerb::Patch), ..lasting(Fault::Answer(Answer::new(409))) },
+        3 => lasting(Fault::LoseAnswer(Answer::new(500))),
+        4 => lasting(Fault::Delay(Duration::from_millis(random.u64(100..8_000)))),
+        5 => lagging(random),
+        6 => {
+            let frames = random.u32(0..6);
+            let all = [Fault::Expire, Fault::CutAfter(frames), Fault::CutMidFrame(frames), Fault::SilentAfter(frames)];
+            let fault = all[random.usize(0..all.len())].clone();
+            Rule { times: Some(random.u32(1..5)), until: None, ..rule(fault) }
+        }
+        7 => return Event::BreakWatches,
+        _ => return ending(random),
+    })
+}
+
+/// Breaks all watches. Their resourceVersions have expired, so the operator lists again and misses events.
+fn relist(at: Duration) -> [(Duration, Event); 2] {
+    let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
+    [(at, Event::Rule(expire)), (at, Event::BreakWatches)]
+}
+
+fn ending(random: &mut Rng) -> Event {
+    match random.bool() {
+        true => Event::Kill(random.usize(..)),
+        false => Event::Stop(random.usize(..)),
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, kind, replicas, cuts, delay, lag, end, .. } = self;
+        write!(f, "{kind:?} seed {seed} (PINTLE_SEEDS={seed}..{}): {replicas} replicas, ", seed + 1)?;
+        write!(f, "{cuts} of the connections cut, delays up to {delay:?}, events late by up to {lag:?}")?;
+        for (at, event) in &self.events {
+            write!(f, "; at {at:?} {event}")?;
+        }
+        write!(f, "; faults end at {end:?}")
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step => f.write_str("the user's next step"),
+            Self::BreakWatches => f.write_str("all watches break"),
+            Self::Kill(_) => f.write_str("the leader is killed"),
+            Self::Stop(_) => f.write_str("the leader is stopped"),
+            Self::Rule(Rule { fault, verb, probability, until, times, .. }) => {
+                write!(f, "{fault:?}")?;
+                verb.iter().try_for_each(|verb| write!(f, " of {verb} requests"))?;
+                times.iter().try_for_each(|times| write!(f, " {times} times"))?;
+                until.iter().try_for_each(|until| write!(f, " for {until:?}"))?;
+                write!(f, " with probability {probability}")
+            }
+        }
+    }
+}

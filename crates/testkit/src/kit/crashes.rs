@@ -1,0 +1,178 @@
+//! A crash at each request.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::steps::Progress;
+use super::{Kit, World, runs};
+use crate::state::State;
+use crate::wire::{CrashPoint, Cut};
+use crate::{Lab, SentRequest, Violation};
+
+/// How long the operator is down while the user acts.
+const DOWNTIME: Duration = Duration::from_secs(20);
+
+/// What a run without a disturbance showed.
+pub(super) struct Undisturbed {
+    pub(super) state: State,
+    /// The requests until the operator was idle, in each step.
+    pub(super) requests: Vec<SentRequest>,
+    /// How many tasks are alive at the end.
+    pub(super) tasks: usize,
+    /// How many replicas the operator may have: two with a leader election.
+    pub(super) replicas: usize,
+}
+
+/// One disturbed run.
+struct Job<'a> {
+    request: &'a SentRequest,
+    cut: Cut,
+    /// Whether the user acts while the operator is down.
+    is_down: bool,
+}
+
+/// The result of [`Kit::survives_crashes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CrashReport {
+    /// The requests at which the operator crashed, each before and after it took effect.
+    pub requests: Vec<SentRequest>,
+    /// How often the operator was run.
+    pub runs: usize,
+}
+
+impl<W: World> Kit<W> {
+    /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
+    ///
+    /// A run without a disturbance counts the requests. For each of them, the connection is cut before the request takes effect, and in
+    /// another run after it, and the process is killed at that moment. Then it is started again: at once, and in another run after the
+    /// user's next step. Renewals of a Lease while the operator is idle do not count.
+    ///
+    /// The final state is all objects and the [`World`], without uids, versions, generations and times. Leases and Events do not belong to it.
+    ///
+    /// # Errors
+    ///
+    /// The first request after which a run did not converge, with the fields that differ.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn survives_crashes(&self) -> Result<CrashReport, Violation> {
+        let undisturbed = self.undisturbed()?;
+        let downtimes: &[bool] = if self.steps.len() > 1 { &[false, true] } else { &[false] };
+        let mut jobs = Vec::new();
+        for request in &undisturbed.requests {
+            for cut in [Cut::Before, Cut::After] {
+                jobs.extend(downtimes.iter().map(|&is_down| Job { request, cut, is_down }));
+            }
+        }
+        runs::all(&jobs, async |job| self.crashed(job, &undisturbed.state).await)?;
+        let runs = jobs.len();
+        Ok(CrashReport { runs, requests: undisturbed.requests })
+    }
+
+    /// Runs the operator without a disturbance.
+    pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
+        runs::one(async || {
+            let lab = self.lab(0).await?;
+            lab.start()?;
+            let mut requests = Vec::new();
+            let mut begin = 0;
+            let progress = Progress::new();
+            let drive = async {
+                for step in 0..self.steps.len().max(1) {
+                    progress.allow(step + 1);
+                    progress.done((step + 1).min(self.steps.len())).await;
+                    lab.steady().await?;
+                    let all = lab.requests();
+                    let phase = &all[begin..];
+                    let busy = phase.iter().rposition(|request| !request.is_housekeeping()).map_or(0, |last| last + 1);
+                    requests.extend_from_slice(&phase[..busy]);
+                    begin = all.len();
+                }
+                Ok(())
+            };
+            tokio::try_join!(progress.perform(&lab, &self.steps), drive)?;
+            let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+            let replicas = if lab.journal().leases().is_empty() { 1 } else { 2 };
+            Ok(Undisturbed { state: lab.state(), requests, tasks, replicas })
+        })
+    }
+
+    async fn crashed(&self, job: &Job<'_>, expected: &State) -> Result<(), Violation> {
+        let lab = self.lab(0).await?;
+        let crash = CrashPoint { request: job.request.number, cut: job.cut };
+        let process = lab.start_with(Some(crash), None)?;
+        let progress = Progress::new();
+        let drive = self.drive(&lab, &process, job.is_down, &progress);
+        let user = progress.perform(&lab, &self.steps);
+        let (_, ()) = tokio::try_join!(user, drive).map_err(|violation| at(job, violation))?;
+        lab.converge(expected, &job.to_string()).await?;
+        lab.steady().await.map_err(|violation| at(job, violation))
+    }
+
+    /// Lets the user act step by step, and starts the operator again after its crash.
+    async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<(), Violation> {
+        let death = lab.death(process);
+        let last = self.steps.len();
+        let mut is_crashed = false;
+        let mut step = 0;
+        loop {
+            step = (step + 1).min(last);
+            progress.allow(step);
+            let settled = async {
+                progress.done(step).await;
+                lab.steady().await
+            };
+            tokio::select! {
+                settled = settled => settled?,
+                () = death.cancelled(), if !is_crashed => {
+                    is_crashed = true;
+                    lab.kill(process).await;
+                    if is_down {
+                        step = (step + 1).min(last);
+                        progress.allow(step);
+                        // A step may need the operator, for example its CustomResourceDefinition.
+                        let _ = timeout(DOWNTIME, progress.done(step)).await;
+                    }
+                    lab.start()?;
+                    progress.done(step).await;
+                    lab.steady().await?;
+                }
+            }
+            if step == last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Names the crash in a violation that does not name it.
+fn at(job: &Job<'_>, violation: Violation) -> Violation {
+    match violation {
+        Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },
+        Violation::NotSteady { what, requests } => Violation::NotSteady { what: format!("{what} ({job})"), requests },
+        Violation::NotInTime { what, within, observed } => {
+            Violation::NotInTime { what: format!("{what} ({job})"), within, observed }
+        }
+        other => other,
+    }
+}
+
+impl fmt::Display for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = if self.cut == Cut::Before { "before" } else { "after" };
+        let down = if self.is_down { "after the next step of the user" } else { "at once" };
+        let mut request = self.request.clone();
+        request.changes.clear();
+        write!(f, "killed {effect} the effect of {request}, started again {down}")
+    }
+}
+
+impl fmt::Display for CrashReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} runs converged after a crash at one of {} requests", self.runs, self.requests.len())
+    }
+}

@@ -1,0 +1,86 @@
+//! An operator that has nothing to do writes nothing.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::steps::Progress;
+use super::{Kit, World, runs};
+use crate::{Lab, SentRequest, Violation};
+
+impl<W: World> Kit<W> {
+    /// Checks that a second process changes nothing: the operator runs until it is idle, stops, and is started again. Requests that leave the
+    /// object as it is are allowed. Leases and Events do not count.
+    ///
+    /// # Errors
+    ///
+    /// The requests of the second process that changed an object, with the changed fields.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn second_run_writes_nothing(&self) -> Result<(), Violation> {
+        runs::one(async || {
+            let lab = self.lab(0).await?;
+            let process = lab.start()?;
+            self.perform(&lab).await?;
+            lab.stop(&process).await?;
+            let second = lab.start()?;
+            lab.steady().await?;
+            let what = format!("{second} changed objects, although {process} had finished its work");
+            no_requests(&what, &lab, 0, |request| request.process == second && !request.changes.is_empty())
+        })
+    }
+
+    /// Checks that an idle operator sends no write request for some time on the paused clock, not even one that changes nothing. Leases and
+    /// Events do not count.
+    ///
+    /// # Errors
+    ///
+    /// The write requests.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn stays_silent(&self, during: Duration) -> Result<(), Violation> {
+        runs::one(async || {
+            let lab = self.lab(0).await?;
+            lab.start()?;
+            self.perform(&lab).await?;
+            let before = lab.journal().len();
+            sleep(during).await;
+            let what = format!("the operator sent writes within {} s, although it was idle", during.as_secs());
+            no_requests(&what, &lab, before, SentRequest::is_write)
+        })
+    }
+
+    /// Performs all steps of the user. The operator is idle after each of them.
+    pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<(), Violation> {
+        let progress = Progress::new();
+        let drive = async {
+            for step in 0..=self.steps.len() {
+                progress.allow(step);
+                progress.done(step).await;
+                lab.steady().await?;
+            }
+            Ok(())
+        };
+        tokio::try_join!(progress.perform(lab, &self.steps), drive)?;
+        Ok(())
+    }
+}
+
+fn no_requests<W: World>(
+    what: &str,
+    lab: &Lab<W>,
+    from: usize,
+    is_wrong: impl Fn(&SentRequest) -> bool,
+) -> Result<(), Violation> {
+    let mut requests = lab.requests();
+    requests.drain(..from);
+    requests.retain(|request| !request.is_housekeeping() && is_wrong(request));
+    match requests.is_empty() {
+        true => Ok(()),
+        false => Err(Violation::Wrote { what: what.into(), requests }),
+    }
+}

@@ -1,0 +1,37 @@
+//! The permissions of an operator.
+
+use pintle_meta::Impersonate;
+
+use super::{Kit, World, runs};
+use crate::{LeastRole, Violation};
+
+impl<W: World> Kit<W> {
+    /// Returns the least RBAC role of the operator. It is derived from the requests of a run with all steps, a second process, and a graceful
+    /// stop.
+    ///
+    /// # Errors
+    ///
+    /// The operator does not become idle, or a step fails.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function of the operator panics outside of its manager's run.
+    pub fn role(&self, name: &str) -> Result<LeastRole, Violation> {
+        runs::one(async || {
+            let lab = self.lab(0).await?;
+            let process = lab.start()?;
+            self.perform(&lab).await?;
+            lab.stop(&process).await?;
+            lab.start()?;
+            lab.steady().await?;
+            Ok(LeastRole::of(name, &lab.requests()))
+        })
+    }
+
+    /// Runs the operator with the permissions of a role only, in all checks. So a check shows whether the role is sufficient.
+    pub fn restricted(mut self, role: &LeastRole) -> Self {
+        let user = Impersonate { user: role.user(), ..Impersonate::default() };
+        self.settings.permissions = Some((user, role.to_string()));
+        self
+    }
+}

@@ -1,0 +1,54 @@
+//! What the user does, step by step.
+
+use std::pin::Pin;
+
+use pintle_cluster::Cluster;
+use tokio::sync::watch;
+
+use crate::kit::World;
+use crate::{Lab, Violation};
+
+pub(super) type Act = Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>>>;
+
+/// One step of the user.
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
+}
+
+/// The progress of a user: how many steps are allowed, and how many are done.
+pub(super) struct Progress {
+    allowed: watch::Sender<usize>,
+    done: watch::Sender<usize>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        Self { allowed: watch::Sender::new(0), done: watch::Sender::new(0) }
+    }
+
+    /// Allows the first `steps` steps.
+    pub(super) fn allow(&self, steps: usize) {
+        self.allowed.send_modify(|allowed| *allowed = steps.max(*allowed));
+    }
+
+    /// Waits until the first `steps` steps are done.
+    pub(super) async fn done(&self, steps: usize) {
+        // The sender is alive as long as `self`.
+        let _ = self.done.subscribe().wait_for(|done| *done >= steps).await;
+    }
+
+    /// Performs all steps, each once it is allowed.
+    pub(super) async fn perform<W: World>(&self, lab: &Lab<W>, steps: &[Step]) -> Result<(), Violation> {
+        let mut allowed = self.allowed.subscribe();
+        for (index, step) in steps.iter().enumerate() {
+            // The sender is alive as long as `self`.
+            let _ = allowed.wait_for(|allowed| *allowed > index).await;
+            let what = format!("the user's step {:?}", step.name);
+            lab.attempt(&what, async || (step.act)(lab.user().clone()).await).await?;
+            lab.journal().touch();
+            self.done.send_modify(|done| *done = index + 1);
+        }
+        Ok(())
+    }
+}

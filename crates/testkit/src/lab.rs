@@ -1,0 +1,252 @@
+//! One run: a server, the processes of the operator, and a user.
+
+mod process;
+mod steady;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use pintle_apiserver::faults::{Answer, Fault, Faults, Rule};
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_cluster::{Cluster, ClusterConfig};
+use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, Scope, WriteOptions};
+use pintle_restreq::{Api, TransportLayer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use self::process::Process;
+use crate::journal::Journal;
+use crate::kit::{Operator, Settings, World};
+use crate::state::{Baseline, State};
+use crate::{SentRequest, Violation, eventually};
+
+/// The namespace of objects without one, as with kubectl.
+const NAMESPACE: &str = "default";
+/// The wall time at which each run starts.
+const START: Duration = Duration::from_secs(1_800_000_000);
+
+/// A running test cluster: an embedded server without a socket, the processes of an operator, and a user. [`Kit::run`](crate::Kit::run)
+/// makes it.
+///
+/// Time is tokio's paused clock, so a wait takes no time. The user's requests never fail because of a connection, but
+/// [faults](Self::faults) apply to them too, unless a rule names the user agent of a process.
+pub struct Lab<W = ()> {
+    server: Arc<ApiServer>,
+    journal: Arc<Journal>,
+    user: Cluster,
+    world: W,
+    operator: Operator<W>,
+    settings: Settings,
+    seed: u64,
+    baseline: Baseline,
+    processes: Mutex<BTreeMap<String, Process>>,
+}
+
+impl<W: World> Lab<W> {
+    pub(crate) async fn new(operator: Operator<W>, settings: Settings, seed: u64) -> Result<Self, Violation> {
+        let config = ApiServerConfig {
+            seed: Some(seed),
+            start_time: Some(SystemTime::UNIX_EPOCH + START),
+            audit: 200_000,
+            ..ApiServerConfig::default()
+        };
+        let server = Arc::new(ApiServer::start(config).await?);
+        let transport = Some(TransportLayer::in_place(server.in_process()));
+        let mut client = server.client_config();
+        client.user_agent = Some(crate::OWN_AGENT.into());
+        let user = Cluster::connect(ClusterConfig { client: Some(client), transport, ..ClusterConfig::default() })
+            .map_err(|error| Violation::Start(Box::new(error)))?;
+        if let Some((_, manifests)) = &settings.permissions {
+            server.load(manifests).map_err(|error| Violation::Start(Box::new(error)))?;
+        }
+        server.settle().await;
+        Ok(Self {
+            baseline: Baseline::of(&server),
+            server,
+            journal: Arc::new(Journal::new()),
+            user,
+            world: W::default(),
+            operator,
+            settings,
+            seed,
+            processes: Mutex::default(),
+        })
+    }
+
+    /// Returns the embedded server.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// Returns the scripted faults of the server. Processes have their name as the user agent.
+    pub fn faults(&self) -> &Faults {
+        self.server.faults()
+    }
+
+    /// Fails the next `times` requests of this kind with this HTTP status, for all processes. A `request` is a verb and a resource, as reports
+    /// show them: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see [`faults`](Self::faults).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `request` has another form.
+    #[track_caller]
+    pub fn fail(&self, request: &str, status: u16, times: u32) {
+        let parsed = request.split_once(' ').and_then(|(verb, resource)| Some((verb.parse().ok()?, resource)));
+        let (verb, resource) =
+            parsed.unwrap_or_else(|| panic!("{request:?} is no verb and resource, such as \"patch configmaps\""));
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        self.faults().add(Rule {
+            verb: Some(verb),
+            resource: Some(resource.into()),
+            subresource: Some(subresource.into()),
+            user_agent: Some("operator-".into()),
+            times: Some(times),
+            ..Rule::new(Fault::Answer(Answer::new(status)))
+        });
+    }
+
+    /// Returns the cluster of the user, for requests of the test.
+    pub fn user(&self) -> &Cluster {
+        &self.user
+    }
+
+    /// Returns the world outside of the cluster.
+    pub fn world(&self) -> &W {
+        &self.world
+    }
+
+    /// Returns the requests of all processes so far, in the order in which they were sent.
+    pub fn requests(&self) -> Vec<SentRequest> {
+        self.journal.requests()
+    }
+
+    /// Creates an object as the user. It retries until the server accepts the object, for example once its CustomResourceDefinition is
+    /// installed. An object without a namespace is created in `default`.
+    ///
+    /// # Errors
+    ///
+    /// The last error, after two minutes on tokio's clock.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the object may or may not have been created.
+    pub async fn create<T: Resource + Serialize + DeserializeOwned>(&self, object: &T) -> Result<T, Violation> {
+        let what = format!("the user creates {} {:?}", T::KIND, object.name());
+        let created = self.attempt(&what, async || create(&self.user, object).await).await?;
+        self.journal.touch();
+        Ok(created)
+    }
+
+    /// Returns the object with this key, `namespace/name`, or `None` if it does not exist. Without a namespace, `default` is used.
+    ///
+    /// # Errors
+    ///
+    /// The request failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn get<T: Resource + DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Violation> {
+        match self.user.api::<T>().get(key_of::<T>(key)).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(Violation::Step { what: format!("get {} {key}", T::KIND), cause: error.to_string() }),
+        }
+    }
+
+    /// Deletes the object with this key, as the user. An object that does not exist is no error.
+    ///
+    /// # Errors
+    ///
+    /// The request failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the object may or may not have been deleted.
+    pub async fn delete<T: Resource + DeserializeOwned>(&self, key: &str) -> Result<(), Violation> {
+        let what = format!("the user deletes {} {key}", T::KIND);
+        delete::<T>(&self.user, key).await.map_err(|error| Violation::Step { what, cause: error.to_string() })?;
+        self.journal.touch();
+        Ok(())
+    }
+
+    /// Waits until the object with this key satisfies a condition, and returns it. `None` is an object that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The condition is not true within two minutes on tokio's clock. The error shows the last object.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn until<T>(
+        &self,
+        key: &str,
+        what: &str,
+        mut is_met: impl FnMut(Option<&T>) -> bool,
+    ) -> Result<Option<T>, Violation>
+    where
+        T: Resource + DeserializeOwned + Debug,
+    {
+        let what = format!("{} {key}: {what}", T::KIND);
+        // A fault may hit the user as well.
+        let observe = async || self.get::<T>(key).await;
+        eventually(&what, observe, |found| found.as_ref().is_ok_and(|found| is_met(found.as_ref()))).await?
+    }
+
+    /// Repeats a request of the user until it succeeds.
+    pub(crate) async fn attempt<T, E: std::fmt::Display>(
+        &self,
+        what: &str,
+        mut request: impl AsyncFnMut() -> Result<T, E>,
+    ) -> Result<T, Violation> {
+        let mut done = None;
+        let observe = async || match request().await {
+            Ok(value) => {
+                done = Some(value);
+                String::new()
+            }
+            Err(error) => error.to_string(),
+        };
+        eventually(what, observe, String::is_empty).await?;
+        done.ok_or_else(|| Violation::Step { what: what.into(), cause: "it has no result".into() })
+    }
+
+    /// Returns the state that a run is judged by.
+    pub(crate) fn state(&self) -> State {
+        State::of(&self.server, &self.baseline, self.world.state())
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+}
+
+pub(crate) async fn create<T>(user: &Cluster, object: &T) -> Result<T, ApiError>
+where
+    T: Resource + Serialize + DeserializeOwned,
+{
+    let namespace = (T::Scope::SCOPE == Scope::Namespaced).then(|| object.namespace().unwrap_or(NAMESPACE));
+    let api = Api::dynamic(user.client().clone(), T::api_resource(), namespace);
+    // A cluster-scoped resource gets no namespace.
+    api.map_err(ApiError::invalid_request)?.create(object, &WriteOptions::default()).await
+}
+
+pub(crate) async fn delete<T: Resource + DeserializeOwned>(user: &Cluster, key: &str) -> Result<(), ApiError> {
+    match user.api::<T>().delete(key_of::<T>(key), &DeleteOptions::default()).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the key of a text. A namespaced object without a namespace is in `default`.
+pub(crate) fn key_of<T: Resource>(text: &str) -> ObjectKey {
+    match text.split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(namespace, name),
+        None if T::Scope::SCOPE == Scope::Namespaced => ObjectKey::new(NAMESPACE, text),
+        None => ObjectKey::cluster(text),
+    }
+}

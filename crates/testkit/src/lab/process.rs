@@ -1,0 +1,160 @@
+//! The processes of an operator.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use pintle_cluster::{Cluster, ClusterConfig};
+use pintle_restreq::TransportLayer;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Lab;
+use crate::Violation;
+use crate::journal::PANICKED;
+use crate::kit::World;
+use crate::wire::{CrashPoint, Link, Weather, Wire};
+
+/// A process of the operator: a task with its own clients and caches.
+#[derive(Debug)]
+pub(super) struct Process {
+    link: Arc<Link>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl<W: World> Lab<W> {
+    /// Starts a process of the operator and returns its name: `operator-1`, `operator-2` and so on.
+    ///
+    /// # Errors
+    ///
+    /// No client can be made.
+    pub fn start(&self) -> Result<String, Violation> {
+        self.start_with(None, None)
+    }
+
+    pub(crate) fn start_with(&self, crash: Option<CrashPoint>, weather: Option<Weather>) -> Result<String, Violation> {
+        let mut processes = self.processes();
+        let name = format!("operator-{}", processes.len() + 1);
+        let seed = self.seed.wrapping_mul(1_000).wrapping_add(processes.len() as u64);
+        let link = Link::new(name.clone(), self.server.clone(), self.journal.clone(), seed);
+        link.crash_at(crash);
+        link.set_weather(weather);
+        let mut client = self.server.client_config();
+        client.user_agent = Some(name.clone());
+        client.impersonate = self.settings.permissions.as_ref().map(|(user, _)| user.clone());
+        let transport = Some(TransportLayer::in_place(Wire(link.clone())));
+        let cluster = Cluster::connect(ClusterConfig { client: Some(client), transport, ..ClusterConfig::default() })
+            .map_err(|error| Violation::Start(Box::new(error)))?;
+        let stop = CancellationToken::new();
+        let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
+        let (token, own_link) = (stop.clone(), link.clone());
+        let run = async move {
+            let manager = operator(cluster.clone(), world);
+            let ended = tokio::select! {
+                biased;
+                () = own_link.dead().cancelled() => return,
+                ended = AssertUnwindSafe(manager.run(&token)).catch_unwind() => ended,
+            };
+            let cause = match ended {
+                Ok(Ok(())) if token.is_cancelled() => None,
+                Ok(Ok(())) => Some("the manager returned although nothing stopped it".to_owned()),
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(panic) => Some(format!("{PANICKED}: {}", message(&*panic))),
+            };
+            if let Some(cause) = cause {
+                journal.ended(&own_link.process, cause);
+            }
+            // Writes the pending Events, as a program does at its end.
+            tokio::select! {
+                biased;
+                () = own_link.dead().cancelled() => {}
+                () = cluster.shutdown() => {}
+            }
+        };
+        processes.insert(name.clone(), Process { link, stop, task: tokio::spawn(run) });
+        Ok(name)
+    }
+
+    /// Kills a process, as SIGKILL does: its requests stop at once, and it releases nothing. Returns once its memory is gone. A process that
+    /// has ended stays ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the process is killed nevertheless.
+    pub async fn kill(&self, process: &str) {
+        let found = self.processes().get_mut(process).map(|found| {
+            found.link.kill();
+            std::mem::replace(&mut found.task, tokio::spawn(async {}))
+        });
+        if let Some(task) = found {
+            // The task catches the panics of the operator.
+            let _ = task.await;
+        }
+    }
+
+    /// Stops a process, as SIGTERM does, and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// The process ended with an error, or panicked, now or before.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the process stops nevertheless.
+    pub async fn stop(&self, process: &str) -> Result<(), Violation> {
+        let found = self.processes().get_mut(process).map(|found| {
+            found.stop.cancel();
+            std::mem::replace(&mut found.task, tokio::spawn(async {}))
+        });
+        if let Some(task) = found {
+            // The task catches the panics of the operator.
+            let _ = task.await;
+        }
+        self.check_ended()
+    }
+
+    /// Returns the names of the processes that run.
+    pub fn running(&self) -> Vec<String> {
+        let is_running = |process: &Process| !process.link.dead().is_cancelled() && !process.task.is_finished();
+        let processes = self.processes();
+        processes.iter().filter(|(_, process)| is_running(process)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns how many processes were started.
+    pub(crate) fn started(&self) -> usize {
+        self.processes().len()
+    }
+
+    /// Returns the token that is cancelled when the process is killed.
+    pub(crate) fn death(&self, process: &str) -> CancellationToken {
+        self.processes().get(process).map(|found| found.link.dead().clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn set_weather(&self, weather: Option<Weather>) {
+        self.processes().values().for_each(|process| process.link.set_weather(weather));
+    }
+
+    /// Breaks all open watches of all processes.
+    pub fn break_watches(&self) {
+        self.processes().values().for_each(|process| process.link.break_watches());
+    }
+
+    pub(super) fn check_ended(&self) -> Result<(), Violation> {
+        match self.journal.first_ended() {
+            Some((process, cause)) => Err(Violation::Ended { process, cause }),
+            None => Ok(()),
+        }
+    }
+
+    fn processes(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Process>> {
+        // No code under the lock can panic halfway, so the state is consistent.
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}

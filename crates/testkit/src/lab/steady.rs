@@ -1,0 +1,74 @@
+//! Waiting until the operator has nothing left to do.
+
+use tokio::time::{Duration, Instant, sleep, sleep_until};
+
+use super::Lab;
+use crate::Violation;
+use crate::kit::World;
+use crate::state::State;
+
+/// How many requests a report shows.
+const SHOWN: usize = 15;
+/// The pause between two comparisons of the state.
+const RETRY: Duration = Duration::from_secs(60);
+
+impl<W: World> Lab<W> {
+    /// Waits until the operator is idle: for the [quiet time](crate::Kit::quiet), it changed no object and no write failed. Leases and Events
+    /// do not count.
+    ///
+    /// # Errors
+    ///
+    /// - The operator still writes at the [limit](crate::Kit::limit), or it sends requests in a loop without a delay.
+    /// - A process ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn steady(&self) -> Result<(), Violation> {
+        self.rest().await?;
+        self.check_ended()
+    }
+
+    /// Waits until the operator is idle. Processes may end.
+    pub(crate) async fn rest(&self) -> Result<(), Violation> {
+        let end = Instant::now() + self.settings.limit;
+        // What the user did a moment ago is activity, too.
+        self.journal.touch();
+        loop {
+            self.server.settle().await;
+            if self.journal.is_flooded() {
+                let what = format!("{} requests in one run", self.journal.len());
+                return Err(Violation::NotSteady { what, requests: self.journal.tail(SHOWN) });
+            }
+            let quiet = self.journal.last_activity() + self.settings.quiet;
+            if Instant::now() >= quiet {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let what = format!("it still writes after {} s", self.settings.limit.as_secs());
+                let mut requests = self.requests();
+                requests.retain(|request| request.is_activity());
+                requests.drain(..requests.len().saturating_sub(SHOWN));
+                return Err(Violation::NotSteady { what, requests });
+            }
+            sleep_until(quiet.min(end)).await;
+        }
+    }
+
+    /// Waits until the state is the expected one, at most until the limit.
+    pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
+        let end = Instant::now() + self.settings.limit;
+        loop {
+            self.rest().await?;
+            let differences = self.state().differences(expected);
+            if differences.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let requests = self.journal.tail(SHOWN);
+                return Err(Violation::NotConverged { what: what.into(), differences, requests });
+            }
+            sleep(RETRY).await;
+        }
+    }
+}

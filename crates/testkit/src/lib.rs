@@ -1,0 +1,103 @@
+//! Tests operators: injected faults, a crash at every request, stale views, chaos by seed, generated resources, and the least RBAC role.
+//!
+//! ```rust
+//! use pintle_testkit::{Kit, Violation};
+//! # use std::sync::Arc;
+//! # use pintle_cluster::Cluster;
+//! # use pintle_crd::Resource;
+//! # use pintle_meta::{Conditions, ObjectMeta};
+//! # use pintle_operator::{Action, Context, Controller, Manager};
+//! # use schemars::JsonSchema;
+//! # use serde::{Deserialize, Serialize};
+//! #
+//! # #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! # #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+//! # struct Website { metadata: ObjectMeta, status: Option<Status> }
+//! # #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! # struct Status { conditions: Conditions }
+//! # #[derive(Clone, Debug, Deserialize, Serialize)]
+//! # struct ConfigMap { metadata: ObjectMeta }
+//! # pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+//! # async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle_operator::Result<Action> {
+//! #     cx.apply(ConfigMap { metadata: ObjectMeta::new("", &site.metadata.name) }).await?;
+//! #     cx.apply_status(Status { conditions: cx.ready("Published") }).await?;
+//! #     Ok(Action::await_change())
+//! # }
+//! # fn operator(cluster: Cluster) -> Manager {
+//! #     let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
+//! #     Manager::new("website-controller", cluster).leader_election().install::<Website>().controller(controller)
+//! # }
+//! # fn site(name: &str) -> Website { Website { metadata: ObjectMeta::new("default", name), status: None } }
+//! # impl Website {
+//! #     fn is_ready(&self) -> bool { self.status.as_ref().is_some_and(|status| status.conditions.is_true("Ready")) }
+//! # }
+//!
+//! // `operator` is `fn(Cluster) -> Manager`, and `main` calls it, too.
+//! #[test]
+//! fn site_is_published_although_writes_fail() -> Result<(), Violation> {
+//!     Kit::new(operator).run(async |lab| {
+//!         lab.fail("patch configmaps", 503, 3);
+//!         lab.create(&site("blog")).await?;
+//!         lab.until("blog", "is ready", |site: Option<&Website>| site.is_some_and(Website::is_ready)).await?;
+//!         Ok(())
+//!     })
+//! }
+//!
+//! #[test]
+//! fn site_survives_a_crash_at_every_request() -> Result<(), Violation> {
+//!     let kit = Kit::new(operator).create(site("blog")).delete::<Website>("blog");
+//!     println!("{}", kit.survives_crashes()?);
+//!     Ok(())
+//! }
+//! # site_is_published_although_writes_fail()?;
+//! # site_survives_a_crash_at_every_request()?;
+//! # Ok::<(), Violation>(())
+//! ```
+//!
+//! # Main types
+//!
+//! - A [`Kit`] has the operator, what its user does, and the checks.
+//! - A [`Lab`] is one run, for tests by hand: the server, the processes of the operator, and the user.
+//! - A [`Violation`] is the result of a failed check. It prints as a report.
+//! - [`generate`] returns custom resources by seed. [`LeastRole`] has the permissions that an operator used.
+//!
+//! # How a run works
+//!
+//! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and an embedded server
+//! without a socket. All requests of a process pass through the kit, which records, delays and cuts them. A process is a task: killing it stops
+//! its requests at once and drops it, without a release of the Lease.
+//!
+//! Real are the operator, its client, informers, queues and election, and the server's storage, admission, watches and garbage collection.
+//! Simulated are time, the network, and the death of a process. A process that is killed runs no further request. A thread that it started goes
+//! on.
+//!
+//! # Guarantees
+//!
+//! - A run with the same seed has the same faults at the same times. It sends the same requests as far as the operator is deterministic; the
+//!   iteration order of a `HashMap` is not.
+//! - A check ends: it is bounded by the [limit](Kit::limit) on the paused clock and by the number of requests. An operator that blocks its
+//!   thread blocks the test.
+//! - No report shows the values of a Secret.
+
+mod fields;
+mod generate;
+mod journal;
+mod kit;
+mod lab;
+mod request;
+mod role;
+mod state;
+mod violation;
+mod wait;
+mod wire;
+
+pub use generate::generate;
+pub use kit::{CrashReport, Kit, SeedReport, World, seeds};
+pub use lab::Lab;
+pub use request::SentRequest;
+pub use role::LeastRole;
+pub use violation::Violation;
+pub use wait::{consistently, eventually, eventually_within};
+
+/// The user agent of the kit's own requests.
+const OWN_AGENT: &str = "pintle-testkit";

@@ -1,0 +1,133 @@
+//! The least RBAC role for recorded requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use pintle_apiserver::RequestVerb;
+use serde_json::{Value, json};
+
+use crate::SentRequest;
+
+/// Group and resource, with the subresource.
+type Target = (String, String);
+type Rules = BTreeMap<Target, BTreeSet<String>>;
+
+/// The permissions that recorded requests need, as a ServiceAccount with roles and bindings. `Display` prints YAML for `kubectl apply`.
+///
+/// The requests of a test decide: a permission that no test needs is missing. Cover deletions and conflicts too, or use the requests of
+/// [chaos](crate::Kit::survives_chaos).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeastRole {
+    name: String,
+    cluster: Rules,
+    /// By namespace.
+    namespaces: BTreeMap<String, Rules>,
+}
+
+impl LeastRole {
+    /// Returns the role for requests. `name` is the name of the ServiceAccount, in `default`, and of the roles.
+    ///
+    /// - Leases need a Role in their namespace.
+    /// - If a request concerns all namespaces, the operator works in all of them. Then the other permissions are in a ClusterRole.
+    /// - Otherwise namespaced resources need a Role in each namespace, and a ClusterRole has the cluster-scoped ones.
+    pub fn of(name: impl Into<String>, requests: &[SentRequest]) -> Self {
+        let relevant = || requests.iter().filter(|request| request.verb.is_some());
+        let scoped: BTreeSet<(&str, &str)> = relevant()
+            .filter(|request| !request.namespace.is_empty())
+            .map(|request| (request.group.as_str(), request.resource.as_str()))
+            .collect();
+        let is_scoped = |request: &SentRequest| scoped.contains(&(request.group.as_str(), request.resource.as_str()));
+        let is_global = relevant().any(|request| request.namespace.is_empty() && is_scoped(request));
+        let mut role = Self { name: name.into(), cluster: Rules::new(), namespaces: BTreeMap::new() };
+        for request in relevant() {
+            let is_local = !request.namespace.is_empty() && (request.resource == "leases" || !is_global);
+            let rules = match is_local {
+                true => role.namespaces.entry(request.namespace.clone()).or_default(),
+                false => &mut role.cluster,
+            };
+            let resource = match request.subresource.as_str() {
+                "" => request.resource.clone(),
+                subresource => format!("{}/{subresource}", request.resource),
+            };
+            let verbs = rules.entry((request.group.clone(), resource)).or_default();
+            verbs.extend(request.verb.map(|verb| verb.to_string()));
+            // An apply of an object that does not exist needs both verbs. In another run, any of the applies may be that one.
+            if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
+                verbs.insert(RequestVerb::Create.to_string());
+            }
+        }
+        role
+    }
+
+    /// Returns the user name of the ServiceAccount.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:default:{}", self.name)
+    }
+
+    /// Returns the role without one verb of one resource, such as `configmaps` or `websites/status`. Use it to test that a permission is
+    /// needed.
+    pub fn without(mut self, verb: &str, resource: &str) -> Self {
+        for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
+            for ((_, found), verbs) in rules.iter_mut() {
+                if found == resource {
+                    verbs.remove(verb);
+                }
+            }
+            rules.retain(|_, verbs| !verbs.is_empty());
+        }
+        self
+    }
+
+    fn documents(&self) -> Vec<Value> {
+        let name = &self.name;
+        let mut documents =
+            vec![json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name, "default")})];
+        let roles = self.namespaces.iter().map(|(namespace, rules)| (namespace.as_str(), "Role", rules));
+        for (namespace, kind, rules) in roles.chain([("", "ClusterRole", &self.cluster)]) {
+            if rules.is_empty() {
+                continue;
+            }
+            let api_version = "rbac.authorization.k8s.io/v1";
+            let metadata = metadata(name, namespace);
+            documents
+                .push(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules_of(rules)}));
+            documents.push(json!({
+                "apiVersion": api_version,
+                "kind": format!("{kind}Binding"),
+                "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+            }));
+        }
+        documents
+    }
+}
+
+fn metadata(name: &str, namespace: &str) -> Value {
+    match namespace {
+        "" => json!({"name": name}),
+        namespace => json!({"name": name, "namespace": namespace}),
+    }
+}
+
+/// Returns the rules. Resources of one group with the same verbs share a rule.
+fn rules_of(rules: &Rules) -> Vec<Value> {
+    let mut shared = BTreeMap::<(&String, &BTreeSet<String>), Vec<&String>>::new();
+    for ((group, resource), verbs) in rules {
+        shared.entry((group, verbs)).or_default().push(resource);
+    }
+    let rule = |((group, verbs), resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    shared.into_iter().map(rule).collect()
+}
+
+impl fmt::Display for LeastRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, document) in self.documents().iter().enumerate() {
+            if index > 0 {
+                f.write_str("---\n")?;
+            }
+            f.write_str(&serde_yaml::to_string(document).map_err(|_| fmt::Error)?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! The state at the end of a run, in a form that can be compared with another run.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pintle_apiserver::ApiServer;
+use serde_json::Value;
+
+use crate::fields::{differences, hide_secrets, normalize, replace, short};
+
+/// How many differences are shown.
+const SHOWN: usize = 20;
+
+/// All objects of a server, and the world outside of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    /// By resource and key. Objects with generated names share a key.
+    objects: BTreeMap<String, Vec<Value>>,
+    world: Value,
+}
+
+/// The objects of a server before the run.
+#[derive(Clone, Debug)]
+pub(crate) struct Baseline(HashSet<String>);
+
+impl Baseline {
+    pub(crate) fn of(server: &ApiServer) -> Self {
+        Self(server.snapshot().to_text().lines().skip(1).map(str::to_owned).collect())
+    }
+}
+
+/// One object of a snapshot.
+struct Stored {
+    resource: String,
+    key: String,
+    object: Value,
+}
+
+impl State {
+    pub(crate) fn of(server: &ApiServer, baseline: &Baseline, mut world: Value) -> Self {
+        normalize(&mut world);
+        let text = server.snapshot().to_text();
+        let stored: Vec<Stored> =
+            text.lines().skip(1).filter(|line| !baseline.0.contains(*line)).filter_map(parse).collect();
+        let names: HashMap<String, String> = stored.iter().flat_map(stable_names).collect();
+        let mut objects = BTreeMap::<String, Vec<Value>>::new();
+        for Stored { resource, key, mut object } in stored {
+            let is_generated = object.pointer("/metadata/generateName").is_some();
+            hide_secrets(&resource, &mut object);
+            normalize(&mut object);
+            replace(&mut object, &|text| names.get(text).cloned());
+            mask_unknown_owners(&mut object);
+            let key = if is_generated { names.get(last(&key)).cloned().unwrap_or(key) } else { key };
+            objects.entry(format!("{resource} {key}")).or_default().push(object);
+        }
+        for objects in objects.values_mut() {
+            objects.sort_by_key(Value::to_string);
+        }
+        Self { objects, world }
+    }
+
+    /// Returns how this state differs from the expected one.
+    pub(crate) fn differences(&self, expected: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut keys: Vec<_> = expected.objects.keys().chain(self.objects.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        for key in keys {
+            let of = |state: &Self| state.objects.get(key).cloned().unwrap_or_default();
+            let (wanted, present) = (of(expected), of(self));
+            match (wanted.as_slice(), present.as_slice()) {
+                ([wanted], [present]) => {
+                    found.extend(
+                        differences(Some(wanted), Some(present)).into_iter().map(|field| format!("{key}{field}")),
+                    );
+                }
+                ([], [_]) => found.push(format!("{key}: exists, and must not exist")),
+                ([], [_, ..]) => found.push(format!("{key}: exists {} times, and must not exist", present.len())),
+                ([_, ..], []) => found.push(format!("{key}: does not exist")),
+                _ if wanted.len() != present.len() => {
+                    found.push(format!("{key}: exists {} times instead of {}", present.len(), wanted.len()));
+                }
+                _ if wanted != present => found.push(format!("{key}: the objects differ")),
+                _ => {}
+            }
+        }
+        if self.world != expected.world {
+            found.push(format!("the world: {} -> {}", short(&expected.world), short(&self.world)));
+        }
+        let rest = found.len().saturating_sub(SHOWN);
+        found.truncate(SHOWN);
+        if rest > 0 {
+            found.push(format!("and {rest} more"));
+        }
+        found
+    }
+}
+
+/// Parses a line of a snapshot. Leases and Events do not belong to the state.
+fn parse(line: &str) -> Option<Stored> {
+    let mut line: Value = serde_json::from_str(line).ok()?;
+    let resource = line["resource"].as_str()?.to_owned();
+    let resource = resource.split('.').next().unwrap_or_default().to_owned();
+    if ["leases", "events"].contains(&resource.as_str()) {
+        return None;
+    }
+    Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
+}
+
+/// Returns replacements for the values that differ from run to run: the uid, and a generated name.
+fn stable_names(stored: &Stored) -> Vec<(String, String)> {
+    let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
+    let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));
+    let name = generated.clone().or_else(|| text("name")).unwrap_or_default();
+    let uid = text("uid").map(|uid| (uid, format!("[uid of {} {name}]", stored.resource)));
+    uid.into_iter().chain(text("name").zip(generated)).collect()
+}
+
+/// An owner that does not exist has a random uid.
+fn mask_unknown_owners(object: &mut Value) {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    for uid in owners.into_iter().flatten().filter_map(|owner| owner.get_mut("uid")) {
+        if uid.as_str().is_some_and(|uid| !uid.starts_with('[')) {
+            *uid = "[uid of no object]".into();
+        }
+    }
+}
+
+fn last(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}

@@ -1,0 +1,117 @@
+//! What a check found.
+
+use std::fmt;
+use std::time::Duration;
+
+use pintle_apiserver::StartError;
+
+use crate::SentRequest;
+
+/// A rule that the operator broke, or the reason why a check could not run.
+///
+/// `Debug` shows the same text as `Display`, so that `unwrap` and a test that returns this error print a readable report.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The embedded server or a client of it cannot be started.
+    #[error("cannot start the test cluster: {0}")]
+    Start(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A condition did not become true in time.
+    #[error("{what}: not within {} s; last observed: {observed}", .within.as_secs_f64())]
+    NotInTime {
+        /// The condition.
+        what: String,
+        /// The time limit.
+        within: Duration,
+        /// The last value.
+        observed: String,
+    },
+    /// A condition did not stay true.
+    #[error("{what}: no longer true after {} s; observed: {observed}", .after.as_secs_f64())]
+    NotConsistent {
+        /// The condition.
+        what: String,
+        /// How long it was true.
+        after: Duration,
+        /// The value that broke the condition.
+        observed: String,
+    },
+    /// A request of the test itself failed, or a step of the user did not succeed in time.
+    #[error("{what}: {cause}")]
+    Step {
+        /// The step.
+        what: String,
+        /// The last error.
+        cause: String,
+    },
+    /// The operator ended although nothing disturbed it, or it panicked.
+    #[error("the process {process} ended: {cause}")]
+    Ended {
+        /// The process.
+        process: String,
+        /// The error of the manager.
+        cause: String,
+    },
+    /// The operator does not stop writing.
+    #[error("the operator does not come to rest: {what}; the last writes are:{}", lines(.requests))]
+    NotSteady {
+        /// Which limit was reached.
+        what: String,
+        /// The last writes.
+        requests: Vec<SentRequest>,
+    },
+    /// A request changed an object although nothing was left to do, or wrote although it changes nothing.
+    #[error("{what}:{}", lines(.requests))]
+    Wrote {
+        /// The rule.
+        what: String,
+        /// The requests at fault.
+        requests: Vec<SentRequest>,
+    },
+    /// The final objects differ from those of a run without a disturbance.
+    #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}", lines(.differences), lines(.requests))]
+    NotConverged {
+        /// The disturbance.
+        what: String,
+        /// The objects and fields that differ: first the undisturbed run, then this one.
+        differences: Vec<String>,
+        /// The last requests of the operator.
+        requests: Vec<SentRequest>,
+    },
+    /// A process wrote although another process led, or none.
+    #[error("{what}: a process wrote without leading:{}", lines(.writes))]
+    TwoLeaders {
+        /// The disturbance.
+        what: String,
+        /// The writes at fault.
+        writes: Vec<String>,
+    },
+    /// More tasks are alive after the disturbance than in an undisturbed run.
+    #[error(
+        "{what}: {found} tasks are alive at the end, and {expected} in an undisturbed run: the operator leaks tasks"
+    )]
+    Leak {
+        /// The disturbance.
+        what: String,
+        /// The number of tasks that are alive.
+        found: usize,
+        /// The number of tasks that are alive at the end of an undisturbed run.
+        expected: usize,
+    },
+}
+
+impl fmt::Debug for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<StartError> for Violation {
+    fn from(error: StartError) -> Self {
+        Self::Start(Box::new(error))
+    }
+}
+
+fn lines<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(|item| format!("\n  {item}")).collect()
+}

@@ -1,0 +1,125 @@
+//! Waiting for conditions.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::Violation;
+
+/// The time limit of [`eventually`].
+const LIMIT: Duration = Duration::from_secs(120);
+/// The interval between two observations.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Observes a value until `accept` returns true, and returns that value. It waits at most two minutes, by tokio's clock. See
+/// [`eventually_within`] for another limit.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_testkit::eventually;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pintle_testkit::Violation> {
+/// let mut count = 0;
+/// let observe = async || {
+///     count += 1;
+///     count
+/// };
+/// assert_eq!(eventually("three observations", observe, |count| *count == 3).await?, 3);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The limit has passed. The error shows the last value.
+///
+/// # Cancel safety
+///
+/// Dropping the future has no effect, unless `observe` has one.
+pub async fn eventually<T: Debug>(
+    what: &str,
+    observe: impl AsyncFnMut() -> T,
+    accept: impl FnMut(&T) -> bool,
+) -> Result<T, Violation> {
+    eventually_within(LIMIT, what, observe, accept).await
+}
+
+/// Observes a value until `accept` returns true, as [`eventually`], with a time limit. The value is observed at least once, and once
+/// more at the end.
+///
+/// # Errors
+///
+/// The limit has passed. The error shows the last value.
+///
+/// # Cancel safety
+///
+/// The same as for [`eventually`].
+pub async fn eventually_within<T: Debug>(
+    within: Duration,
+    what: &str,
+    mut observe: impl AsyncFnMut() -> T,
+    mut accept: impl FnMut(&T) -> bool,
+) -> Result<T, Violation> {
+    let end = Instant::now() + within;
+    loop {
+        let is_last = Instant::now() >= end;
+        let observed = observe().await;
+        if accept(&observed) {
+            return Ok(observed);
+        }
+        if is_last {
+            let observed = format!("{observed:?}");
+            return Err(Violation::NotInTime { what: what.into(), within, observed });
+        }
+        sleep_until(end.min(Instant::now() + INTERVAL)).await;
+    }
+}
+
+/// Observes a value for some time, by tokio's clock, and checks that `accept` returns true each time. Returns the last value. The value
+/// is observed at least once, and once more at the end.
+///
+/// # Errors
+///
+/// `accept` returned false. The error shows the value.
+///
+/// # Cancel safety
+///
+/// The same as for [`eventually`].
+pub async fn consistently<T: Debug>(
+    during: Duration,
+    what: &str,
+    mut observe: impl AsyncFnMut() -> T,
+    mut accept: impl FnMut(&T) -> bool,
+) -> Result<T, Violation> {
+    let start = Instant::now();
+    loop {
+        let is_last = start.elapsed() >= during;
+        let observed = observe().await;
+        if !accept(&observed) {
+            let observed = format!("{observed:?}");
+            return Err(Violation::NotConsistent { what: what.into(), after: start.elapsed(), observed });
+        }
+        if is_last {
+            return Ok(observed);
+        }
+        sleep_until((start + during).min(Instant::now() + INTERVAL)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_show_the_condition_and_the_last_value() {
+        let late = eventually("the answer", async || Some(41), |value| *value == Some(42)).await;
+        assert_eq!(late.unwrap_err().to_string(), "the answer: not within 120 s; last observed: Some(41)");
+        let start = Instant::now();
+        let observe = async || start.elapsed().as_secs();
+        let broken = consistently(Duration::from_secs(9), "it is early", observe, |seconds| *seconds < 4).await;
+        assert_eq!(broken.unwrap_err().to_string(), "it is early: no longer true after 4 s; observed: 4");
+    }
+}

@@ -1,0 +1,279 @@
+//! The connection between one process of the operator and the server.
+
+mod frames;
+
+use std::future::pending;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use http::header::USER_AGENT;
+use http::request::Parts;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use pintle_apiserver::{ApiServer, RequestVerb};
+use pintle_restreq::TransportBody;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tower_service::Service;
+
+use crate::SentRequest;
+use crate::fields;
+use crate::journal::Journal;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// When a connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Before the request takes effect: the server never sees it.
+    Before,
+    /// After it took effect: the client never sees the response.
+    After,
+}
+
+/// The process is killed at this request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CrashPoint {
+    /// The number of the request within the process.
+    pub(crate) request: usize,
+    pub(crate) cut: Cut,
+}
+
+/// The disturbances of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    /// The share of the requests whose connection is cut, from 0 to 1.
+    pub(crate) cuts: f64,
+    /// The longest delay of a request, and of its response.
+    pub(crate) delay: Duration,
+    /// The longest delay of a watch event.
+    pub(crate) lag: Duration,
+    /// When it ends.
+    pub(crate) until: Instant,
+}
+
+/// What one process and its connection share.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) process: String,
+    server: Arc<ApiServer>,
+    journal: Arc<Journal>,
+    /// Cancelled when the process is killed. From then on, none of its requests makes progress.
+    dead: CancellationToken,
+    state: Mutex<LinkState>,
+    /// Changes when all watches break.
+    broken: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct LinkState {
+    sent: usize,
+    crash: Option<CrashPoint>,
+    weather: Option<Weather>,
+    random: Rng,
+}
+
+/// What happens to one request.
+#[derive(Clone, Debug, Default)]
+struct Fate {
+    before: Duration,
+    after: Duration,
+    cut: Option<Cut>,
+    kills: bool,
+}
+
+impl Link {
+    pub(crate) fn new(process: String, server: Arc<ApiServer>, journal: Arc<Journal>, seed: u64) -> Arc<Self> {
+        let state = LinkState { sent: 0, crash: None, weather: None, random: Rng::with_seed(seed) };
+        let (dead, broken) = (CancellationToken::new(), watch::Sender::new(0));
+        Arc::new(Self { process, server, journal, dead, state: Mutex::new(state), broken })
+    }
+
+    pub(crate) fn crash_at(&self, crash: Option<CrashPoint>) {
+        self.with(|state| state.crash = crash);
+    }
+
+    pub(crate) fn set_weather(&self, weather: Option<Weather>) {
+        self.with(|state| state.weather = weather);
+    }
+
+    /// Kills the process: its requests stop at once, whatever their progress.
+    pub(crate) fn kill(&self) {
+        self.dead.cancel();
+    }
+
+    pub(crate) fn dead(&self) -> &CancellationToken {
+        &self.dead
+    }
+
+    pub(crate) fn break_watches(&self) {
+        self.broken.send_modify(|epoch| *epoch += 1);
+    }
+
+    fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
+        // No code under the lock can panic halfway, so the state is consistent.
+        with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts a request and decides what happens to it.
+    fn next(&self) -> (usize, Fate) {
+        self.with(|state| {
+            state.sent += 1;
+            let number = state.sent;
+            let mut fate = Fate::default();
+            if let Some(weather) = state.weather.filter(|weather| Instant::now() < weather.until) {
+                fate.before = share(weather.delay, state.random.f64());
+                fate.after = share(weather.delay, state.random.f64());
+                if state.random.f64() < weather.cuts {
+                    fate.cut = Some(if state.random.bool() { Cut::Before } else { Cut::After });
+                }
+            }
+            if let Some(crash) = state.crash.filter(|crash| crash.request == number) {
+                fate = Fate { cut: Some(crash.cut), kills: true, ..fate };
+            }
+            (number, fate)
+        })
+    }
+
+    /// Returns the delay of the next watch event.
+    fn frame_delay(&self) -> Duration {
+        self.with(|state| match state.weather.filter(|weather| Instant::now() < weather.until) {
+            // Events that waited meanwhile often arrive together.
+            Some(weather) if state.random.bool() => share(weather.lag, state.random.f64()),
+            _ => Duration::ZERO,
+        })
+    }
+
+    async fn exchange(self: Arc<Self>, request: Request<TransportBody>) -> Result<Response<TransportBody>, BoxError> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let (number, fate) = self.next();
+        let sent = SentRequest::parse(&self.process, number, &head.method, &head.uri);
+        let Some(index) = self.journal.begin(sent.clone()) else { return pending().await };
+        tokio::select! {
+            biased;
+            () = self.dead.cancelled() => pending().await,
+            answer = self.serve(&sent, index, &fate, head, body) => answer,
+        }
+    }
+
+    async fn serve(
+        self: &Arc<Self>,
+        sent: &SentRequest,
+        index: usize,
+        fate: &Fate,
+        head: Parts,
+        body: Bytes,
+    ) -> Result<Response<TransportBody>, BoxError> {
+        sleep(fate.before).await;
+        if fate.cut == Some(Cut::Before) {
+            return self.cut(index, fate, "cut before it took effect").await;
+        }
+        // The changes of Leases and Events are of no interest, and there are many of them.
+        let is_watched = sent.is_write() && !sent.is_housekeeping();
+        let before = match is_watched && !sent.name.is_empty() {
+            true => self.read(&object_path(&head.uri, sent, None)).await,
+            false => None,
+        };
+        let uri = head.uri.clone();
+        let revision = self.server.resource_version();
+        let answer = self.server.in_process().call(Request::from_parts(head, Full::new(body))).await?;
+        let code = answer.status().as_u16();
+        if sent.verb == Some(RequestVerb::Watch) && answer.status().is_success() {
+            self.journal.complete(index, Some(code), "", Vec::new());
+            if fate.cut == Some(Cut::After) {
+                return self.cut(index, fate, "cut after it began").await;
+            }
+            sleep(fate.after).await;
+            return Ok(answer.map(|body| frames::watch_body(body, self.clone(), self.broken.subscribe())));
+        }
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let has_written = self.server.resource_version() != revision;
+        if sent.is_write() && sent.resource == "leases" && has_written {
+            self.journal.lease_written(&self.process, &body);
+        }
+        let changes = match is_watched && has_written {
+            true => self.changes(sent, &uri, before, &body).await,
+            false => Vec::new(),
+        };
+        self.journal.complete(index, Some(code), "", changes);
+        if fate.cut == Some(Cut::After) {
+            return self.cut(index, fate, "cut after it took effect").await;
+        }
+        sleep(fate.after).await;
+        Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
+    }
+
+    /// Cuts the connection, and kills the process if that is its fate.
+    async fn cut(&self, index: usize, fate: &Fate, fault: &str) -> Result<Response<TransportBody>, BoxError> {
+        self.journal.complete(index, None, fault, Vec::new());
+        if fate.kills {
+            self.kill();
+            return pending().await;
+        }
+        Err(io::Error::new(io::ErrorKind::ConnectionReset, "the test kit cut the connection").into())
+    }
+
+    /// Returns the fields that a write changed.
+    async fn changes(&self, sent: &SentRequest, uri: &Uri, before: Option<Value>, answer: &Bytes) -> Vec<String> {
+        if sent.verb == Some(RequestVerb::DeleteCollection) {
+            return vec!["deleted a collection".into()];
+        }
+        let answer: Option<Value> = serde_json::from_slice(answer).ok();
+        let created = answer.as_ref().and_then(|object| object.pointer("/metadata/name")?.as_str());
+        let after = self.read(&object_path(uri, sent, created)).await;
+        fields::changes(&sent.resource, before, after)
+    }
+
+    /// Reads an object from the server. `None` if it does not exist.
+    async fn read(&self, path: &str) -> Option<Value> {
+        let request = Request::get(path).header(USER_AGENT, crate::OWN_AGENT).body(Full::<Bytes>::default()).ok()?;
+        let answer = self.server.in_process().call(request).await.ok()?;
+        if !answer.status().is_success() {
+            return None;
+        }
+        serde_json::from_slice(&answer.into_body().collect().await.ok()?.to_bytes()).ok()
+    }
+}
+
+fn share(most: Duration, part: f64) -> Duration {
+    most.mul_f64(part)
+}
+
+/// Returns the path of the object that a write changes: without the subresource, and with the name of a created object.
+fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
+    let path = uri.path();
+    if sent.name.is_empty() {
+        return format!("{path}/{}", created.unwrap_or_default());
+    }
+    match sent.subresource.is_empty() {
+        true => path.to_owned(),
+        false => path.strip_suffix(&format!("/{}", sent.subresource)).unwrap_or(path).to_owned(),
+    }
+}
+
+/// The transport of a process, for [`TransportLayer::in_place`](pintle_restreq::TransportLayer::in_place).
+#[derive(Clone, Debug)]
+pub(crate) struct Wire(pub(crate) Arc<Link>);
+
+impl Service<Request<TransportBody>> for Wire {
+    type Response = Response<TransportBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<TransportBody>) -> Self::Future {
+        Box::pin(self.0.clone().exchange(request))
+    }
+}

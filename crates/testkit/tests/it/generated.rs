@@ -1,0 +1,117 @@
+//! Generated custom resources are valid.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_crd::{CustomResource, Resource};
+use pintle_meta::{ObjectMeta, WriteOptions};
+use pintle_testkit::{Kit, Violation, generate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::website::{Website, operator};
+
+/// One field for each feature of a schema.
+#[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+struct Everything {
+    metadata: ObjectMeta,
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[schemars(regex(pattern = "^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$"), length(min = 3))]
+    name: String,
+    #[schemars(range(min = 2, max = 9))]
+    bounded: u8,
+    unbounded: i64,
+    #[serde(default = "seven")]
+    with_default: u32,
+    ratio: Option<f64>,
+    flag: bool,
+    mode: Mode,
+    source: Source,
+    backend: Option<Backend>,
+    labels: BTreeMap<String, String>,
+    by_number: BTreeMap<u16, Option<bool>>,
+    #[schemars(length(min = 1, max = 4))]
+    list: Vec<Item>,
+    set: BTreeSet<String>,
+    #[schemars(schema_with = "int_or_string")]
+    port: serde_json::Value,
+    anything: serde_json::Value,
+    #[schemars(extend("format" = "date-time"))]
+    since: Option<String>,
+    nested: Option<Box<Nested>>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+struct Nested {
+    list: Vec<Vec<Item>>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+struct Item {
+    id: String,
+    weight: Option<u16>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+enum Mode {
+    Fast,
+    Careful,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum Source {
+    Git { url: String, depth: Option<u8> },
+    Image(Item),
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "type")]
+enum Backend {
+    Disk { path: String },
+    Memory { megabytes: u16 },
+}
+
+fn seven() -> u32 {
+    7
+}
+
+fn int_or_string(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"x-kubernetes-int-or-string": true})
+}
+
+#[test]
+fn server_accepts_generated_resources_of_every_shape() -> Result<(), Violation> {
+    Kit::new(operator).run(async |lab| {
+        let definitions = lab.user().api();
+        definitions.apply(&Everything::crd(), &WriteOptions::apply("test")).await.unwrap();
+        lab.server().settle().await;
+        let mut seen = BTreeSet::new();
+        for seed in 0..300 {
+            let object: Everything = generate(seed);
+            let sent = serde_json::to_string(&object).unwrap();
+            let stored = lab.user().api().create(&object, &WriteOptions::default()).await;
+            let stored: Everything = stored.unwrap_or_else(|error| panic!("{error}\n{sent}"));
+            seen.insert(format!("{:?}", stored.spec.mode));
+            seen.insert(format!("{:?}", stored.spec.source).chars().take(4).collect());
+            seen.insert(format!("{:?}", stored.spec.backend).chars().take(8).collect());
+        }
+        let expected = ["Careful", "Fast", "Git ", "Imag", "None", "Some(Dis", "Some(Mem"];
+        assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
+        Ok(())
+    })
+}
+
+#[test]
+fn operator_survives_crashes_with_generated_websites() {
+    let names: BTreeSet<String> = (0..20).map(|seed| generate::<Website>(seed).spec.domain).collect();
+    assert!(names.len() > 10, "{names:?}");
+    let first: Vec<String> = (0..2).map(|_| format!("{:?}", generate::<Website>(3))).collect();
+    assert_eq!(first[0], first[1], "a seed always gives the same object");
+    Kit::new(operator).create(generate::<Website>(3)).second_run_writes_nothing().unwrap();
+}

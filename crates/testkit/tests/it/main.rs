@@ -1,0 +1,8 @@
+//! The testing kit, against correct and wrong operators.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod generated;
+mod patterns;
+mod permissions;
+mod readme;
+mod website;

@@ -1,0 +1,257 @@
+//! Known patterns of bugs in operators: the kit catches each wrong reconciler, and accepts the corrected one.
+//!
+//! The patterns are those that Sieve (OSDI 2022) and Kamera found in real operators: crashes between two effects, views that are behind, and
+//! missed events.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use pintle_cluster::Cluster;
+use pintle_meta::{Conditions, DeleteOptions, LabelSelector, ObjectKey, ObjectMeta, WriteOptions};
+use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Result};
+use pintle_testkit::{Kit, Violation};
+
+use crate::website::{ConfigMap, Status, Website, config_map, site};
+
+/// A DNS zone outside of the cluster.
+type Zone = Arc<Mutex<BTreeSet<String>>>;
+
+fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
+    Manager::new("patterns", cluster).install::<Website>().controller(controller)
+}
+
+#[track_caller]
+fn not_converged<T: std::fmt::Debug>(result: Result<T, Violation>, expected: &str) {
+    match result {
+        Err(Violation::NotConverged { what, differences, requests }) => {
+            let text = Violation::NotConverged { what, differences, requests }.to_string();
+            println!("{text}\n");
+            assert!(text.contains(expected), "{text}");
+        }
+        other => panic!("the kit did not catch it: {other:?}"),
+    }
+}
+
+/// Adds a record to the zone without a finalizer. A deletion while the operator is down leaks the record.
+fn without_finalizer(cluster: Cluster, zone: Zone) -> Manager {
+    let other = zone.clone();
+    let publish = move |site: Arc<Website>, cx: Context<Website>| {
+        zone.lock().unwrap().insert(site.metadata.name.clone());
+        async move {
+            cx.apply(config_map(&site)).await?;
+            Ok(Action::await_change())
+        }
+    };
+    let gone = move |key: ObjectKey, _: Context<Website>| {
+        other.lock().unwrap().remove(key.name());
+        async { Ok(()) }
+    };
+    manager(cluster, Controller::<Website>::new().owns::<ConfigMap>().gone(gone).reconcile(publish))
+}
+
+fn with_finalizer(cluster: Cluster, zone: Zone) -> Manager {
+    let other = zone.clone();
+    let publish = move |site: Arc<Website>, cx: Context<Website>| {
+        zone.lock().unwrap().insert(site.metadata.name.clone());
+        async move {
+            cx.apply(config_map(&site)).await?;
+            Ok(Action::await_change())
+        }
+    };
+    let retire = move |site: Arc<Website>, _: Context<Website>| {
+        other.lock().unwrap().remove(&site.metadata.name);
+        async { Ok(Cleanup::Done) }
+    };
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().cleanup("example.com/dns", retire);
+    manager(cluster, controller.reconcile(publish))
+}
+
+#[test]
+fn effect_without_finalizer_is_caught() {
+    let kit = |operator: fn(Cluster, Zone) -> Manager| {
+        Kit::with_world(operator).create(site("blog")).delete::<Website>("blog")
+    };
+    not_converged(kit(without_finalizer).survives_crashes(), r#"the world: [] -> ["blog"]"#);
+    kit(with_finalizer).survives_crashes().unwrap();
+}
+
+/// Creates a child with a generated name, and records it in the status. A crash between the two creates a second child.
+async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    if site.status.is_none() {
+        let mut map = config_map(&site);
+        map.metadata = ObjectMeta {
+            generate_name: "map-".into(),
+            owner_references: vec![cx.owner_reference().unwrap()],
+            ..ObjectMeta::default()
+        };
+        let maps = cx.cluster().namespaced::<ConfigMap>("default");
+        let stored = maps.create(&map, &WriteOptions::default()).await?;
+        cx.apply_status(Status { url: stored.metadata.name, conditions: Conditions::default() }).await?;
+    }
+    Ok(Action::await_change())
+}
+
+/// The corrected form: the name depends on the owner only.
+async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    let stored = cx.apply(config_map(&site)).await?;
+    cx.apply_status(Status { url: stored.metadata.name.clone(), conditions: Conditions::default() }).await?;
+    Ok(Action::await_change())
+}
+
+#[test]
+fn generated_name_before_the_record_is_caught() {
+    let owning = || Controller::<Website>::new().owns::<ConfigMap>();
+    let wrong = Kit::new(move |cluster| manager(cluster, owning().reconcile(generated_child))).create(site("blog"));
+    not_converged(wrong.survives_crashes(), "exists 2 times instead of 1");
+    Kit::new(move |cluster| manager(cluster, owning().reconcile(named_child)))
+        .create(site("blog"))
+        .survives_crashes()
+        .unwrap();
+}
+
+/// Writes the status before the effect, and reads its own status to decide. A crash between the two skips the effect for ever.
+async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    if site.status.is_none() {
+        cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
+        cx.apply(config_map(&site)).await?;
+    }
+    Ok(Action::await_change())
+}
+
+#[test]
+fn decision_on_the_own_status_is_caught() {
+    let owning = || Controller::<Website>::new().owns::<ConfigMap>();
+    let wrong = Kit::new(move |cluster| manager(cluster, owning().reconcile(trusts_its_status))).create(site("blog"));
+    not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
+}
+
+/// Counts children in a cache that does not have its own writes yet.
+async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    if cx.owned::<ConfigMap>()?.is_empty() {
+        let mut map = config_map(&site);
+        map.metadata = ObjectMeta {
+            generate_name: "map-".into(),
+            owner_references: vec![cx.owner_reference().unwrap()],
+            ..ObjectMeta::default()
+        };
+        cx.cluster().namespaced::<ConfigMap>("default").create(&map, &WriteOptions::default()).await?;
+    }
+    // The next reconciliation may come before the event of the write.
+    Ok(Action::requeue_after(std::time::Duration::from_secs(2)))
+}
+
+#[test]
+fn decision_on_a_stale_cache_is_caught() {
+    let owning = || Controller::<Website>::new().owns::<ConfigMap>();
+    let wrong = Kit::new(move |cluster| manager(cluster, owning().reconcile(trusts_its_cache))).create(site("blog"));
+    wrong.second_run_writes_nothing().unwrap();
+    not_converged(wrong.survives_reordering(0..20), "instead of 1");
+    let right = Kit::new(move |cluster| manager(cluster, owning().reconcile(named_child))).create(site("blog"));
+    right.survives_reordering(0..6).unwrap();
+}
+
+/// Deletes the child by name. A new leader with an old view deletes the child of the site that has the name now.
+async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
+    match cx
+        .cluster()
+        .namespaced::<ConfigMap>("default")
+        .delete(site.metadata.name.as_str(), &DeleteOptions::default())
+        .await
+    {
+        Ok(_) => Ok(Cleanup::Done),
+        Err(error) if error.is_not_found() => Ok(Cleanup::Done),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The corrected form: a deletion has the uid of the child that was read.
+async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
+    for map in cx.owned::<ConfigMap>()? {
+        cx.delete(&map).await?;
+    }
+    Ok(Cleanup::Done)
+}
+
+#[test]
+fn deletion_by_name_is_caught() {
+    let kit = |is_wrong: bool| {
+        let operator = move |cluster| {
+            let controller = Controller::<Website>::new().owns::<ConfigMap>();
+            let controller = match is_wrong {
+                true => controller.cleanup("example.com/map", retire_by_name),
+                false => controller.cleanup("example.com/map", retire_by_uid),
+            };
+            manager(cluster, controller.reconcile(named_child)).leader_election()
+        };
+        let kit = Kit::new(operator).create(site("blog")).delete::<Website>("blog").create(site("blog"));
+        kit.step("write into the map", async |user: Cluster| {
+            let maps = user.namespaced::<ConfigMap>("default");
+            let mut map = maps.get("blog").await?;
+            let sites = user.namespaced::<Website>("default");
+            let is_new = map.metadata.owner_references[0].uid == sites.get("blog").await?.metadata.uid;
+            map.data.insert("precious".into(), "data".into());
+            if is_new {
+                maps.update(&map, &WriteOptions::default()).await?;
+            }
+            if is_new {
+                Ok(())
+            } else {
+                Err(Box::<dyn std::error::Error + Send + Sync>::from("the map is that of the old site"))
+            }
+        })
+    };
+    not_converged(kit(true).survives_stale_views(0..200), "configmaps default/blog.data.precious: \"data\" -> absent");
+    kit(false).survives_stale_views(0..8).unwrap();
+}
+
+/// Names its child by the domain and deletes it when the site is gone. A site that is created again with the same name and another domain looks
+/// like an update, and the child of the first one stays.
+async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    let mut map = config_map(&site);
+    map.metadata = ObjectMeta::new("default", &site.spec.domain);
+    map.metadata.labels.insert("site".into(), site.metadata.name.clone());
+    cx.apply_unowned(map).await?;
+    Ok(Action::await_change())
+}
+
+async fn forget_by_label(key: ObjectKey, cx: Context<Website>) -> Result<()> {
+    let selector: LabelSelector = format!("site={}", key.name()).parse().unwrap();
+    for map in cx.list::<ConfigMap>(&selector)? {
+        cx.delete(&map).await?;
+    }
+    Ok(())
+}
+
+/// The corrected form: the site owns the child, and each reconciliation removes what it does not want.
+async fn owned_child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    let mut map = config_map(&site);
+    map.metadata = ObjectMeta::new("default", &site.spec.domain);
+    cx.apply(map).await?;
+    for map in cx.owned::<ConfigMap>()?.iter().filter(|map| map.metadata.name != site.spec.domain) {
+        cx.delete(map).await?;
+    }
+    Ok(Action::await_change())
+}
+
+#[test]
+fn child_of_a_recreated_owner_is_caught() {
+    let other = || {
+        let mut other = site("blog");
+        other.spec.domain = "other.example.com".into();
+        other
+    };
+    let steps = |kit: Kit| kit.create(site("blog")).delete::<Website>("blog").create(other());
+    let wrong = |cluster| {
+        manager(
+            cluster,
+            Controller::<Website>::new().reads::<ConfigMap>().gone(forget_by_label).reconcile(child_by_domain),
+        )
+    };
+    not_converged(
+        steps(Kit::new(wrong)).survives_reordering(0..200),
+        "configmaps default/blog.example.com: exists, and must not exist",
+    );
+    let right =
+        |cluster| manager(cluster, Controller::<Website>::new().owns::<ConfigMap>().reconcile(owned_child_by_domain));
+    steps(Kit::new(right)).survives_reordering(0..8).unwrap();
+}

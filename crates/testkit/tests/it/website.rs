@@ -1,0 +1,151 @@
+//! The operator of the README, and the checks that it passes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_cluster::Cluster;
+use pintle_crd::Resource;
+use pintle_meta::{Conditions, ObjectMeta};
+use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Result};
+use pintle_testkit::{Kit, Violation, seeds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[resource(crate = pintle_crd, group = "example.com", version = "v1", column("URL", ".status.url"))]
+pub(crate) struct Website {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Spec,
+    pub(crate) status: Option<Status>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub(crate) struct Spec {
+    pub(crate) domain: String,
+    #[serde(default)]
+    #[schemars(range(max = 20))]
+    pub(crate) replicas: u32,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub(crate) struct Status {
+    pub(crate) url: String,
+    pub(crate) conditions: Conditions,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct ConfigMap {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) data: BTreeMap<String, String>,
+}
+pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+impl Website {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.conditions.is_true("Ready"))
+    }
+}
+
+async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    cx.apply(config_map(&site)).await?;
+    cx.apply_status(Status { url: url(&site), conditions: cx.ready("Published") }).await?;
+    Ok(Action::await_change())
+}
+
+pub(crate) fn config_map(site: &Website) -> ConfigMap {
+    ConfigMap { metadata: ObjectMeta::new("", &site.metadata.name), data: [("url".into(), url(site))].into() }
+}
+
+fn url(site: &Website) -> String {
+    format!("https://{}", site.spec.domain)
+}
+
+async fn retire(_: Arc<Website>, _: Context<Website>) -> Result<Cleanup> {
+    Ok(Cleanup::Done)
+}
+
+pub(crate) fn operator(cluster: Cluster) -> Manager {
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().cleanup("example.com/dns", retire);
+    Manager::new("website-controller", cluster)
+        .leader_election()
+        .install::<Website>()
+        .controller(controller.reconcile(publish))
+}
+
+pub(crate) fn site(name: &str) -> Website {
+    let spec = Spec { domain: format!("{name}.example.com"), replicas: 1 };
+    Website { metadata: ObjectMeta::new("default", name), spec, status: None }
+}
+
+fn kit() -> Kit {
+    Kit::new(operator).create(site("blog")).create(site("shop")).delete::<Website>("blog")
+}
+
+#[test]
+fn site_is_published_although_writes_fail() -> Result<(), Violation> {
+    Kit::new(operator).run(async |lab| {
+        lab.fail("patch configmaps", 503, 3);
+        lab.create(&site("blog")).await?;
+        lab.until("blog", "is ready", |site: Option<&Website>| site.is_some_and(Website::is_ready)).await?;
+        assert_eq!(lab.faults().hits(), 3);
+        Ok(())
+    })
+}
+
+#[test]
+fn second_process_writes_nothing() {
+    kit().second_run_writes_nothing().unwrap();
+    kit().stays_silent(Duration::from_secs(600)).unwrap();
+}
+
+#[test]
+fn website_survives_a_crash_at_each_request() {
+    let report = kit().survives_crashes().unwrap();
+    println!("{report}");
+    assert!(report.requests.len() > 10 && report.runs == 4 * report.requests.len(), "{report}");
+}
+
+#[test]
+fn website_survives_stale_views_and_reordering() -> Result<(), Violation> {
+    let stale = kit().survives_stale_views(seeds(4))?;
+    assert!(stale.faults > 0 && stale.processes > 2 * stale.runs, "{stale}");
+    let reordered = kit().survives_reordering(seeds(4))?;
+    assert_eq!(reordered.cuts, 0, "{reordered}");
+    println!("{stale}\n{reordered}");
+    Ok(())
+}
+
+/// How many seeds run between two looks at the time.
+const BATCH: usize = 8;
+
+/// Runs as many seeds as fit into 20 s. All of `PINTLE_SEEDS=1000` run if the variable is set.
+#[test]
+fn website_survives_chaos() -> Result<(), Violation> {
+    let (start, is_asked) = (Instant::now(), std::env::var_os("PINTLE_SEEDS").is_some());
+    let all: Vec<u64> = seeds(1_000).collect();
+    let mut memory = Vec::new();
+    for batch in all.chunks(BATCH) {
+        let chaos = kit().survives_chaos(batch[0]..batch[batch.len() - 1] + 1)?;
+        println!("seeds {}..{}, {} s: {chaos}", batch[0], batch[0] + batch.len() as u64, start.elapsed().as_secs());
+        assert!(batch.len() < BATCH || chaos.faults > 0 && chaos.processes > 2 * chaos.runs, "{chaos}");
+        memory.push(resident_kib());
+        if !is_asked && start.elapsed() > Duration::from_secs(20) {
+            break;
+        }
+    }
+    println!("resident memory after each batch, in KiB: {memory:?}");
+    // The allocator keeps some of the first runs' memory.
+    if let Some((first, last)) = memory.get(10).zip(memory.last()) {
+        assert!(last < &(first + first / 4 + 32 * 1_024), "the memory grows: {memory:?}");
+    }
+    Ok(())
+}
+
+/// Returns the resident memory of this process, or 0 on a system without `/proc`.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
+}
