@@ -92,7 +92,6 @@ async fn main() -> anyhow::Result<()> {
     let is_deleted = async |name| api.get(name).await.is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());
     ensure!(eventually(Duration::from_secs(30), async || is_deleted("b").await).await, "b is not evicted");
     ensure!(!is_deleted("a").await, "a runs on a healthy node");
-
     node_update_queue.shut_down(ShutdownMode::FinishBacklog).await;
     pod_update_queue.shut_down(ShutdownMode::FinishBacklog).await;
     cluster.shutdown().await;

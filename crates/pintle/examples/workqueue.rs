@@ -72,14 +72,12 @@ async fn main() -> anyhow::Result<()> {
 
     let limiter = Box::new(default_controller_rate_limiter());
     let queue = WorkQueue::new(QueueConfig { name: "pods".into(), limiter, ..QueueConfig::default() });
-
     let informer = cluster.informer::<Pod>();
     let handler = informer.add_event_handler({
         let queue = queue.clone();
         move |event: &ResourceEvent<Pod>| queue.add(event.key()) // for added, updated and deleted objects
     });
     informer.wait_for_sync().await?; // client-go's WaitForNamedCacheSync
-
     let controller = PodController { queue: queue.clone(), lister: informer.lister(), runs: Arc::default() };
     let mut workers = JoinSet::new();
     (0..WORKERS).for_each(|_| drop(workers.spawn(controller.clone().worker())));
@@ -96,7 +94,6 @@ async fn main() -> anyhow::Result<()> {
     let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
     workers.join_all().await;
     ensure!(report.complete && count("flaky") == 3, "{report:?}");
-    println!("the queue is drained");
     cluster.shutdown().await;
     Ok(())
 }
