@@ -40,7 +40,7 @@ xflags::xflags! {
             /// The name of the project, in kebab-case, such as website-operator.
             required name: String
 
-            /// The folder to write; NAME beside this repository by default.
+            /// The folder to write; NAME next to this repository by default.
             optional --path dir: PathBuf
         }
 

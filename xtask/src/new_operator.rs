@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn pintle_is_found_from_the_project_and_in_the_image() {
+    fn project_and_image_find_pintle() {
         let path = |project, root| relative(Path::new(project), Path::new(root));
         assert_eq!(path("/home/ann/shop", "/home/ann/pintle"), Path::new("../pintle"));
         assert_eq!(path("/home/ann/code/shop", "/home/ann/pintle"), Path::new("../../pintle"));

@@ -10,7 +10,7 @@ use pintle::prelude::*;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // The kubeconfig is that of an API server in this process. A program gets the path from `--kubeconfig`.
+    // An API server in this process writes the kubeconfig. A program gets its path from `--kubeconfig`.
     let server = Cluster::embedded().await?;
     let file = std::env::temp_dir().join(format!("pintle-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, server.server().context("an embedded server")?.kubeconfig())?;

@@ -21,3 +21,4 @@ mod operator;
 mod plan;
 mod seeds;
 mod support;
+mod survival;
