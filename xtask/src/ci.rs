@@ -6,6 +6,7 @@
 mod checked;
 mod command;
 mod front_page;
+mod project;
 mod steps;
 mod tally;
 mod tools;

@@ -35,6 +35,15 @@ xflags::xflags! {
             optional --list
         }
 
+        /// Start the project of an operator, outside of this workspace, from crates/pintle/template.
+        cmd new-operator {
+            /// The name of the project, in kebab-case, such as website-operator.
+            required name: String
+
+            /// The folder to write; NAME next to this repository by default.
+            optional --path dir: PathBuf
+        }
+
         /// Check the repository's own rules.
         cmd tidy {}
 
@@ -94,6 +103,7 @@ pub struct Xtask {
 pub enum XtaskCmd {
     Bench(Bench),
     Ci(Ci),
+    NewOperator(NewOperator),
     Tidy(Tidy),
     Docs(Docs),
     Conformance(Conformance),
@@ -115,6 +125,13 @@ pub struct Bench {
 pub struct Ci {
     pub only: Vec<String>,
     pub list: bool,
+}
+
+#[derive(Debug)]
+pub struct NewOperator {
+    pub name: String,
+
+    pub path: Option<PathBuf>,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The project's own tools, run as `cargo xtask JOB`.
 //!
 //! Each job has one file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules, [`docs`] builds the
-//! documentation, [`mod@bench`] compares Pintle with its peers, and [`conformance`] compares the API server with a real one.
+//! documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`] compares the API server with a real one, and
+//! [`new_operator`] starts the project of an operator.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod bench;
@@ -10,6 +11,7 @@ mod clients;
 mod conformance;
 mod docs;
 mod flags;
+mod new_operator;
 mod real;
 mod tidy;
 
@@ -40,6 +42,7 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     match flags.subcommand {
         XtaskCmd::Bench(flags) => bench::run(&sh, &flags),
         XtaskCmd::Ci(flags) => ci::run(&sh, &flags),
+        XtaskCmd::NewOperator(flags) => new_operator::run(&sh, &flags),
         XtaskCmd::Tidy(_) => {
             println!("{}: tidy", tidy::run(&sh)?);
             Ok(ExitCode::SUCCESS)

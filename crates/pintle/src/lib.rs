@@ -1,50 +1,69 @@
 //! Client-go for Rust: clients, informers, work queues, leader election, Events and the controller runtime for
 //! Kubernetes.
 //!
-//! [`Cluster`] is the entry point. It makes clients, informers, recorders and electors, and shares connections and
-//! caches between them. Each crate can also be used alone, as `pintle-workqueue` and so on. The lower crates do not
-//! depend on Kubernetes or an async runtime.
+//! A complete operator:
 //!
-//! The example runs against an API server in the same process and needs the feature `apiserver`. Besides this crate it
-//! needs serde with `derive`, and tokio with `macros` and `rt-multi-thread`. For a real cluster, use
-//! [`Cluster::infer`]; nothing else changes.
+//! ```no_run
+//! use std::sync::Arc;
 //!
-//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
 //! use pintle::prelude::*;
+//! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
 //!
-//! #[derive(Clone, Debug, Deserialize, Serialize)]
-//! struct ConfigMap {
-//!     metadata: ObjectMeta,
+//! #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! #[resource(group = "example.com", version = "v1", column("URL", ".status.url"))]
+//! struct Website { metadata: ObjectMeta, spec: Spec, status: Option<Status> }
+//!
+//! #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! struct Spec { #[schemars(length(max = 253))] domain: String }
+//!
+//! #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! struct Status { url: String, conditions: Conditions }
+//!
+//! async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
+//!     let url = format!("https://{}", site.spec.domain);
+//!     let mut map = ConfigMap::default();
+//!     map.metadata.name = Some(site.name().into());
+//!     map.data = Some([("url".into(), url.clone())].into());
+//!     cx.apply(map).await?; // adds namespace and owner; sends no request if nothing would change
+//!     cx.apply_status(Status { url, conditions: cx.ready("Published") }).await?;
+//!     Ok(Action::await_change())
 //! }
-//! resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+//!
+//! async fn retire(site: Arc<Website>, _: Context<Website>) -> pintle::Result<Cleanup> {
+//!     println!("the DNS record of {} is removed", site.spec.domain);
+//!     Ok(Cleanup::Done)
+//! }
 //!
 //! #[tokio::main]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let cluster = Cluster::embedded().await?;
-//!     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
-//!     cluster.api().create(&map, &WriteOptions::default()).await?;
-//!
-//!     let maps = cluster.informer::<ConfigMap>();
-//!     let (lister, stop) = (maps.lister(), CancellationToken::new());
-//!     let done = stop.clone();
-//!     let controller = Controller::of(&maps).reconciler(move |request: ReconcileRequest| {
-//!         let (found, done) = (lister.get(&request.key), done.clone());
-//!         async move {
-//!             // `None` means that the object was deleted.
-//!             println!("{}: {found:?}", request.key);
-//!             done.cancel();
-//!             Ok(Action::await_change())
-//!         }
-//!     });
-//!     controller.run(&stop).await?;
-//!     cluster.shutdown().await;
-//!     Ok(())
+//! async fn main() -> pintle::Result<()> {
+//!     Manager::infer("website-controller")? // the name of the Lease, the field manager and the source of Events
+//!         .leader_election()
+//!         .serve(([0, 0, 0, 0], 8080)) // /healthz, /readyz and /metrics
+//!         .install::<Website>() // applies the CustomResourceDefinition, and waits until it is Established
+//!         .controller(Controller::new().owns::<ConfigMap>().cleanup("example.com/dns", retire).reconcile(publish))
+//!         .run_until_signal()
+//!         .await
 //! }
 //! ```
+//!
+//! It needs the feature `k8s-openapi`, and besides this crate k8s-openapi, schemars, serde with `derive`, and tokio with `macros` and
+//! `rt-multi-thread`. The folder `examples` of this crate answers one question with each file,
+//! without a cluster, and `cargo xtask new-operator` starts a project.
+//!
+//! # Main types
+//!
+//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A [`Context`](operator::Context) gives a reconciler its
+//!   reads and writes. The [prelude] has these three.
+//! - A [`Cluster`] is one connection. It makes clients, informers, recorders and electors, and shares connections and caches between them.
+//!   `Cluster::embedded`, with the feature `apiserver`, starts an API server in the process.
+//! - The engines below the operator can be used alone: [`controller::Controller`] and [`controller::Manager`], or each crate, as
+//!   `pintle-workqueue` and so on. The lower crates do not depend on Kubernetes or an async runtime.
 //!
 //! # The crates
 //!
+//! - **Operating**: [`operator`] has the manager, controllers with a context, probes and metrics.
 //! - **Defining**: [`crd`] makes CustomResourceDefinitions of your structs.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
 //!   watches open.
@@ -57,21 +76,50 @@
 //! - **Tests and demos**: `apiserver` and `testing`, with the features of the same names; `schema`, `fieldmanager` and
 //!   `store`, with the feature `schema`.
 //!
+//! # Coming from controller-runtime
+//!
+//! | controller-runtime | here |
+//! |---|---|
+//! | `ctrl.GetConfigOrDie`, `ctrl.NewManager` | [`operator::Manager::infer`], [`operator::Manager::connect`] |
+//! | `Options.LeaderElection`, `LeaderElectionID` | [`operator::Manager::leader_election`]; the Lease has the name of the manager |
+//! | `Options.HealthProbeBindAddress`, `Metrics.BindAddress`, `AddHealthzCheck`, `AddReadyzCheck` | [`operator::Manager::serve`], [`liveness`](operator::Manager::liveness), [`readiness`](operator::Manager::readiness) |
+//! | `mgr.Add(manager.RunnableFunc(…))` | [`operator::Manager::service`] |
+//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`operator::Manager::run_until_signal`], [`run`](operator::Manager::run) |
+//! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`reconcile`](operator::ControllerBuilder::reconcile) |
+//! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
+//! | `MaxConcurrentReconciles`, `RateLimiter` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config) |
+//! | `Reconcile(ctx, req ctrl.Request)` | [`operator::Reconciler`]: it gets the object. [`gone`](operator::Reconciler::gone) gets the key of an object that no longer exists |
+//! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
+//! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list); [`get_live`](operator::Context::get_live) |
+//! | `controllerutil.CreateOrUpdate`, `client.Apply`, `Status().Update` | [`operator::Context::apply`], [`apply_status`](operator::Context::apply_status) |
+//! | `controllerutil.SetControllerReference` | done by [`operator::Context::apply`]; [`owner_reference`](operator::Context::owner_reference) |
+//! | `controllerutil.AddFinalizer`, `RemoveFinalizer` | [`operator::ControllerBuilder::cleanup`] |
+//! | `meta.SetStatusCondition` | [`operator::Context::ready`], [`set_condition`](operator::Context::set_condition) |
+//! | `mgr.GetEventRecorderFor` | [`operator::Context::event`] |
+//! | `source.Channel` | [`controller::Trigger`] |
+//! | `// +kubebuilder:…` markers, controller-gen | `#[derive(Resource)]`: [`crd`]; [`operator::Manager::install`] |
+//! | `kubebuilder init` | `cargo xtask new-operator NAME` in the repository |
+//! | `envtest.Environment` | `Cluster::embedded`, with the feature `apiserver`: no binaries, and faults on demand |
+//!
 //! # Coming from client-go
 //!
 //! | client-go | here |
 //! |---|---|
 //! | `rest.InClusterConfig`, `clientcmd`, `kubernetes.NewForConfig` | [`Cluster::infer`], [`Cluster::connect`] |
 //! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`] |
+//! | `RESTClient().Get().Namespace(ns).Resource("pods").Do(ctx)` | [`restreq::RestClient::get`] and the other methods, [`restreq::Request`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
 //! | `Pods(ns).GetLogs`, `EvictV1`, `Deployments(ns).GetScale`, `ServiceAccounts(ns).CreateToken` | [`restreq::Api::log_lines`], [`restreq::Api::evict`], [`restreq::Api::scale`], [`restreq::Api::create_token`] |
 //! | `remotecommand.NewWebSocketExecutor`, `portforward.New` | `restreq::Api::exec`, `attach` and `port_forward`, with the feature `ws` |
 //! | `Request.Throttle`, `Request.BackOff` | [`restreq::Request::limiter`], [`restreq::Request::backoff`] |
 //! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::informer_with`] |
+//! | `AddEventHandler`, `workqueue.NewTypedRateLimitingQueue`, workers by hand | [`informer::SharedInformer::add_event_handler`], [`workqueue::WorkQueue`]; an [`operator::Controller`] does all of it |
+//! | `cache.NewDeltaFIFOWithOptions`, `cache.NewIndexer` | [`delta_fifo::DeltaFifo`], [`delta_fifo::MemoryStore`] |
+//! | `flowcontrol.NewTokenBucketRateLimiter` | [`ratelimit::Throttle`] |
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
 //! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; for Leases [`Cluster::elector`] |
-//! | `leaderelection.RunOrDie` | [`Cluster::run_or_die`] |
+//! | `leaderelection.RunOrDie` | [`Cluster::run_or_die`]; for an operator [`operator::Manager::leader_election`] |
 //! | one elector for each of many Leases | [`Cluster::electors`] |
 //! | replicas that share the objects by shards | [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
@@ -80,12 +128,13 @@
 //!
 //! | kube | here |
 //! |---|---|
-//! | `Client::try_default`, `Config::infer` | [`Cluster::infer`]; a client alone: [`Cluster::client`] |
+//! | `Client::try_default`, `Config::infer` | [`operator::Manager::infer`], [`Cluster::infer`]; a client alone: [`Cluster::client`] |
 //! | `Api::all`, `Api::namespaced`, `Api::default_namespaced` | [`Cluster::api`], [`Cluster::namespaced`] |
 //! | `#[derive(CustomResource)]` | `#[derive(Resource)]` on your own struct of metadata, spec and status: [`crd`]; without a schema one line of [`meta::resource!`] |
+//! | `Foo::crd()`, applied by hand, `conditions::is_crd_established` | [`operator::Manager::install`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
-//! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
+//! | `Patch::Apply` with `PatchParams::apply("me").force()` | in a reconciler [`operator::Context::apply`]; otherwise [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
 //! | `Api::entry`, `and_modify`, `commit` | [`restreq::Api::create_or_update`], [`restreq::retry_on_conflict`] |
 //! | `await_condition`, `conditions::is_deleted` | [`restreq::Api::wait_for`], [`restreq::Api::wait_for_condition`], [`restreq::Api::wait_for_deletion`] |
 //! | `Api::exec`, `attach`, `portforward`, with `ws` | `restreq::Api::exec`, `attach` and `port_forward` (one connection for each call), with the feature `ws` |
@@ -96,18 +145,18 @@
 //! | `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
 //! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
-//! | `predicate_filter(predicates::generation)` | [`controller::Kind::when`] with [`controller::predicate`] |
-//! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`controller::Controller::of`], `owns`, `watches`, `reconciler`, `run` |
-//! | `reconcile(Arc<K>, Arc<Ctx>)` | a function of a [`controller::ReconcileRequest`], which has the key; get the object from a lister, which returns `None` after a deletion |
+//! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
+//! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with a [`operator::Context`]; state of your own is in a type that implements [`operator::Reconciler`] |
 //! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
 //! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |
-//! | `controller::Config::concurrency`, `debounce` | [`controller::ControllerConfig::max_concurrent_reconciles`]; no debounce: keys are deduplicated |
-//! | `reconcile_on`, `reconcile_all_on` | [`controller::Trigger`] |
-//! | `graceful_shutdown_on`, `shutdown_on_signal` | cancel the token that you pass to [`controller::Manager`] |
-//! | `finalizer(…, Event::Apply, Event::Cleanup)` | [`controller::Finalizer`] |
-//! | `events::Recorder`, `Reporter` | [`Cluster::recorder`] |
-//! | `kube-leader-election` and others | [`Cluster::elector`] with [`controller::Manager::leader_election`] |
-//! | `owner_ref`, `controller_owner_ref` | [`meta::OwnerReference::controller_of`], which converts to k8s-openapi's type |
+//! | `predicate_filter(predicates::generation)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`] |
+//! | `controller::Config::concurrency`, `debounce` | [`operator::ControllerBuilder::concurrency`]; no debounce: keys are deduplicated |
+//! | `reconcile_on`, `reconcile_all_on` | [`operator::ControllerBuilder::source`] with a [`controller::Trigger`] |
+//! | `graceful_shutdown_on`, `shutdown_on_signal` | [`operator::Manager::run`] with a token, [`run_until_signal`](operator::Manager::run_until_signal) |
+//! | `finalizer(…, Event::Apply, Event::Cleanup)` | [`operator::ControllerBuilder::cleanup`] |
+//! | `events::Recorder`, `Reporter` | [`operator::Context::event`], [`Cluster::recorder`] |
+//! | `kube-leader-election` and others | [`operator::Manager::leader_election`], [`Cluster::elector`] |
+//! | `owner_ref`, `controller_owner_ref` | done by [`operator::Context::apply`]; [`meta::OwnerReference::controller_of`] converts to k8s-openapi's type |
 //! | a mocked `tower::Service` in tests | `testing` and `Cluster::embedded`, with the features `testing` and `apiserver` |
 //!
 //! # Versions of other crates
@@ -188,6 +237,9 @@ pub mod _documentation {
 
     #[doc = include_str!("../../../docs/ELECTION.md")]
     pub mod election {}
+
+    #[doc = include_str!("../../../docs/OPERATORS.md")]
+    pub mod operators {}
 
     #[doc = include_str!("../../../docs/STYLE.md")]
     pub mod style {}

@@ -11,8 +11,28 @@ use super::command::Quiet;
 /// The path of the facade in the README's lines for `Cargo.toml`.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The manifest of a separate workspace. It has the same profiles as this workspace, so that cargo reuses most
-/// dependencies.
+/// The workspace's profile for dependencies, so that other workspaces reuse most built ones.
+pub(super) const PROFILE: &str = r#"
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package."*"]
+debug = false
+
+[profile.dev.package.compact_str]
+opt-level = 2
+
+[profile.dev.package.jiff]
+opt-level = 2
+
+[profile.dev.package.tokio]
+opt-level = 2
+
+[profile.dev.package.tokio-util]
+opt-level = 2
+"#;
+
+/// The manifest of a separate workspace.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -20,40 +40,31 @@ const MANIFEST: &str = r#"
 name = "front-page"
 edition = "2024"
 
-[profile.dev]
-debug = "line-tables-only"
-
-[profile.dev.package."*"]
-debug = false
-
-[profile.dev.package.tokio]
-opt-level = 2
-
 "#;
 
-/// Checks that the program builds. A doctest also runs the program.
+/// Checks that the program builds.
 pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     let root = sh.current_dir();
     let page = fs::read_to_string(root.join("README.md"))?;
-    let block = |language| first_block(&page, language).with_context(|| format!("README.md has no {language} block"));
+    let block = |tag| first_block(&page, tag).with_context(|| format!("README.md has no {tag} block"));
     let dependencies = block("toml")?;
     anyhow::ensure!(dependencies.contains(CLONE), "README.md: the dependencies do not contain the path {CLONE}");
     let dependencies = dependencies.replace(CLONE, "\"../../crates/pintle\"");
-    let manifest = format!("{MANIFEST}{dependencies}");
+    let manifest = format!("{MANIFEST}{dependencies}\n{PROFILE}");
 
     let project = root.join("target/front-page");
     fs::create_dir_all(project.join("src"))?;
     fs::write(project.join("Cargo.toml"), manifest)?;
-    fs::write(project.join("src/main.rs"), block("rust")?)?;
+    fs::write(project.join("src/main.rs"), block("rust,no_run")?)?;
     fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock"))?;
     let check = Quiet::cargo(sh, "front-page").args("check --manifest-path").arg(project.join("Cargo.toml"));
     check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run()?;
     Ok(())
 }
 
-/// Returns the first code block of a language.
-fn first_block<'a>(page: &'a str, language: &str) -> Option<&'a str> {
-    let (_, rest) = page.split_once(&format!("\n```{language}\n"))?;
+/// Returns the first fenced block with this tag.
+fn first_block<'a>(page: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("\n```{tag}\n"))?;
     Some(rest.split_once("\n```\n")?.0)
 }
 
@@ -62,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_first_block_of_a_language() {
+    fn finds_the_first_block_with_a_tag() {
         let page = "# A\n\n```toml\nx = 1\ny = 2\n```\n\n```rust\nfn a() {}\n```\n\n```rust\nfn b() {}\n```\n";
         assert_eq!(first_block(page, "toml"), Some("x = 1\ny = 2"));
         assert_eq!(first_block(page, "rust"), Some("fn a() {}"));

@@ -9,7 +9,7 @@ use xshell::Shell;
 
 use super::command::{Ended, Quiet};
 use super::tally::Tally;
-use super::{Done, Step, TestsFailed, checked, front_page, tools};
+use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
 /// All steps, quick ones first.
 pub(super) const STEPS: &[Step] = &[
@@ -46,6 +46,11 @@ pub(super) const STEPS: &[Step] = &[
         name: "examples",
         about: "every example runs to its end, and kube's client compiles against the embedded server",
         run: examples,
+    },
+    Step {
+        name: "new-operator",
+        about: "a project of `cargo xtask new-operator` compiles, passes its tests, and prints its definition",
+        run: project::check,
     },
 ];
 

@@ -19,7 +19,10 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        check_place(source, findings);
+        // The template of a project has cargo's usual layout.
+        if !source.path.starts_with("crates/pintle/template") {
+            check_place(source, findings);
+        }
         check_file(source, findings);
     }
 }

@@ -22,3 +22,4 @@ mod plan;
 mod pods;
 mod seeds;
 mod support;
+mod survival;

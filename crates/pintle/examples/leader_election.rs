@@ -1,0 +1,59 @@
+//! Leader election alone, with callbacks: client-go's `examples/leader-election`.
+//!
+//! Two replicas contend for a Lease. When the leader stops, its work ends first, then it releases the Lease, and the other replica takes
+//! it at once.
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use pintle::prelude::*;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// Runs one replica until `stop` is cancelled.
+async fn replica(
+    cluster: Cluster,
+    identity: &'static str,
+    stop: CancellationToken,
+    log: UnboundedSender<String>,
+) -> Result<(), pintle::Error> {
+    let config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
+    let mut elector = cluster.elector("kube-system/website-controller", config)?;
+
+    let say = move |what: String| {
+        println!("{identity}: {what}");
+        log.send(format!("{identity}: {what}")).expect("the receiver lives until the replicas have ended");
+    };
+    let (started, stopped, observed) = (say.clone(), say.clone(), say);
+    let callbacks = LeaderCallbacks {
+        // The work of the leader. It should end when `cancelled` returns. At the deadline of the term it is dropped.
+        on_started_leading: async |leadership: Leadership| {
+            started("OnStartedLeading".into());
+            leadership.cancelled().await;
+        },
+        // Called after the work has ended, whatever the reason.
+        on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
+        // Called for each new holder, which can be this replica.
+        on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),
+    };
+    elector.run(&stop, callbacks).await;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cluster = Cluster::embedded().await?;
+    let (log, mut lines) = unbounded_channel();
+    let mut said = async |wanted: &str| while lines.recv().await.expect("a replica still runs") != wanted {};
+    let (stop_first, stop_second) = (CancellationToken::new(), CancellationToken::new());
+
+    let first = tokio::spawn(replica(cluster.clone(), "replica-1", stop_first.clone(), log.clone()));
+    said("replica-1: OnStartedLeading").await;
+    let second = tokio::spawn(replica(cluster.clone(), "replica-2", stop_second.clone(), log));
+    said("replica-2: OnNewLeader: replica-1").await;
+
+    stop_first.cancel();
+    first.await??;
+    said("replica-2: OnStartedLeading").await;
+    stop_second.cancel();
+    second.await??;
+    cluster.shutdown().await;
+    Ok(())
+}

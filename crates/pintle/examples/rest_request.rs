@@ -1,0 +1,78 @@
+//! A `Request` step by step, as client-go's `rest.Request`: chained setters, the four kinds of bodies, list and watch.
+//!
+//! For everyday use, `Api<T>` is shorter.
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use anyhow::{Context, ensure};
+use futures_util::TryStreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use pintle::meta::{ListPart, RawObject};
+use pintle::prelude::*;
+use serde_json::{Value, json};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cluster = Cluster::embedded().await?;
+    // A client of one group and version: client-go's RESTClientFor.
+    let client = cluster.client().for_group_version(&"v1".parse()?);
+    let maps = || client.post().namespace("default").resource("configmaps");
+
+    // A request knows its URL before it is sent. The setters check their arguments, and sending returns the first error.
+    let logs =
+        client.get().namespace("default").resource("pods").name("web").subresource(["log"]).param("follow", "true");
+    ensure!(logs.url().ends_with("/api/v1/namespaces/default/pods/web/log?follow=true"));
+    let wrong = client.get().namespace("default").resource("pods").name("a/b").namespace("other");
+    println!("{}", wrong.error().context("a name has no slash")?);
+
+    // 1. A file, as `kubectl create -f`.
+    let file = std::env::temp_dir().join(format!("pintle-{:x}.json", fastrand::u64(..)));
+    std::fs::write(&file, map("from-file").to_string())?;
+    let created = maps().header("Content-Type", "application/json").body_file(&file).send().await?;
+    std::fs::remove_file(&file)?;
+    ensure!(created.was_created());
+
+    // 2. Bytes, in any format that the server accepts. JSON is valid YAML.
+    maps().header("Content-Type", "application/yaml").body(map("from-bytes").to_string()).send().await?;
+
+    // 3. A stream: client-go's io.Reader. It can be sent only once, so such a request is never retried.
+    let chunks = map("from-stream").to_string().into_bytes();
+    let chunks = chunks.chunks(16).map(|chunk| Ok(chunk.to_vec().into())).collect::<Vec<_>>();
+    let chunks = futures_util::stream::iter(chunks);
+    maps().header("Content-Type", "application/json").body_stream(chunks).send().await?;
+
+    // 4. An object.
+    let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
+    println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
+
+    // A list, decoded as a whole, or item by item while it arrives.
+    let list = client.get().namespace("default").resource("configmaps").param("labelSelector", "example=rest");
+    let whole = list.send().await?.into_list::<ConfigMap>()?;
+    ensure!(whole.items.len() == 4);
+    let mut parts = list.list().await?;
+    while let Some(part) = parts.try_next().await? {
+        match part {
+            ListPart::Item(RawObject::Json(json)) => println!("an object of {} bytes", json.len()),
+            ListPart::Item(RawObject::Oversized(object)) => println!("skipped: {object}"),
+            ListPart::Metadata(list) => ensure!(list.resource_version == whole.metadata.resource_version),
+        }
+    }
+
+    // A watch from the state of that list.
+    let version = whole.metadata.resource_version;
+    let mut watch = list.clone().param("watch", "true").param("resourceVersion", version).watch::<ConfigMap>().await?;
+    client.delete().namespace("default").resource("configmaps").name("from-bytes").send().await?;
+    let event = watch.try_next().await?.context("an event")?;
+    ensure!(matches!(&event, WatchEvent::Deleted(map) if map.name() == "from-bytes"), "{event:?}");
+
+    // An error names the request, and says whether it may have been executed.
+    let error = client.get().namespace("default").resource("configmaps").name("from-bytes").send().await;
+    println!("{}", error.err().context("it was deleted")?);
+    let version: Value = client.get().abs_path(["/version"]).object().await?;
+    println!("the server is {}", version["gitVersion"]);
+    cluster.shutdown().await;
+    Ok(())
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"example": "rest"}}})
+}

@@ -1,0 +1,60 @@
+//! A work queue and rate limiters with plain threads. No async runtime runs here.
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pintle::ratelimit::{
+    BucketRateLimiter, ExponentialFailureRateLimiter, MaxOfRateLimiter, StdClock, Throttle, ThrottleError, TokenBucket,
+};
+use pintle::workqueue::{QueueConfig, ShutdownMode, WorkQueue};
+
+fn main() -> Result<(), ThrottleError> {
+    // Each key waits 1 ms, 2 ms, 4 ms … at most 1 s after its failures. All keys together are retried 100 times a second.
+    let (base, cap) = (Duration::from_millis(1), Duration::from_secs(1));
+    let limiter = MaxOfRateLimiter::new(vec![
+        Box::new(ExponentialFailureRateLimiter::new(base, cap)),
+        Box::new(BucketRateLimiter::new(TokenBucket::full(100.0, 100))),
+    ]);
+    let queue: WorkQueue<String> = WorkQueue::new(QueueConfig { limiter: Box::new(limiter), ..QueueConfig::default() });
+    // client-go's flowcontrol.NewTokenBucketRateLimiter: the calls of all threads, 200 a second after a burst of 10.
+    let throttle = Throttle::new(200.0, 10, StdClock);
+    let runs = Mutex::new(BTreeMap::<String, u32>::new());
+
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(item) = queue.blocking_get() {
+                    throttle.blocking_accept().expect("the throttle is never stopped");
+                    let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
+                    let count = runs.entry(item.clone()).or_default();
+                    *count += 1;
+                    // Every third key fails twice.
+                    match (item.ends_with('3'), *count) {
+                        (true, ..=2) => _ = item.retry(),
+                        _ => item.forget(),
+                    }
+                }
+            });
+        }
+        let started = Instant::now();
+        for number in 0..30 {
+            queue.add(format!("team-a/web-{}", number % 10)); // Each key is queued once at most.
+        }
+        queue.add_after("team-a/later".into(), Duration::from_millis(20));
+        // A drain does not wait for delays, so this waits for the last key first.
+        while queue.counts().delayed > 0 || !queue.is_empty() {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        let report = queue.shut_down(ShutdownMode::FinishBacklog).with_timeout(Duration::from_secs(10)).wait();
+        assert!(report.complete, "{report:?}");
+        println!("the queue is drained after {:?}", started.elapsed());
+    });
+
+    let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{runs:?}");
+    assert_eq!((runs.len(), runs["team-a/web-3"]), (11, 3));
+    Ok(())
+}

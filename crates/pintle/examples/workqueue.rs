@@ -1,0 +1,99 @@
+//! An informer, a work queue and workers by hand, with retries and a drain at the end.
+//!
+//! It is client-go's `examples/workqueue`, and what a controller does inside. A `Controller` is shorter: see `operator.rs`.
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use pintle::apiserver::eventually;
+use pintle::prelude::*;
+use pintle::ratelimit::default_controller_rate_limiter;
+use pintle::workqueue::{QueueConfig, ShutdownMode, WorkQueue};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+const WORKERS: usize = 3;
+const MAX_RETRIES: u32 = 5;
+
+#[derive(Clone)]
+struct PodController {
+    queue: WorkQueue<ObjectKey>,
+    lister: Lister<Pod>,
+    /// How often each key was reconciled.
+    runs: Arc<Mutex<BTreeMap<String, u32>>>,
+}
+
+impl PodController {
+    async fn worker(self) {
+        // `get` waits for a key. It returns `None` once the queue is shut down and empty.
+        while let Some(item) = self.queue.get().await {
+            match self.reconcile(&item) {
+                // Done and Forget: the next failure of this key has a short delay again.
+                Ok(()) => item.forget(),
+                // Done and AddRateLimited: the key returns after 5 ms, 10 ms, 20 ms and so on.
+                Err(error) if item.num_requeues() < MAX_RETRIES => {
+                    println!("{}: {error}; retrying", *item);
+                    item.retry();
+                }
+                Err(error) => {
+                    println!("{}: {error}; giving up", *item);
+                    item.forget();
+                }
+            } // Dropping an item is Done, also in a panic.
+        }
+    }
+
+    fn reconcile(&self, key: &ObjectKey) -> anyhow::Result<()> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = runs.entry(key.name().to_owned()).or_default();
+        *runs += 1;
+        match key.name() {
+            "broken" => bail!("it always fails"),
+            "flaky" if *runs <= 2 => bail!("it fails twice"),
+            // The newest state of the object. `None` means that it was deleted.
+            _ => println!("{key}: {}", if self.lister.get(key).is_some() { "in sync" } else { "deleted" }),
+        }
+        Ok(())
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cluster = Cluster::embedded().await?;
+    let pods: Api<Pod> = cluster.namespaced("default");
+    for name in ["web-1", "web-2", "flaky", "broken"] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}});
+        pods.create(&serde_json::from_value(pod)?, &WriteOptions::default()).await?;
+    }
+
+    let limiter = Box::new(default_controller_rate_limiter());
+    let queue = WorkQueue::new(QueueConfig { name: "pods".into(), limiter, ..QueueConfig::default() });
+    let informer = cluster.informer::<Pod>();
+    let handler = informer.add_event_handler({
+        let queue = queue.clone();
+        move |event: &ResourceEvent<Pod>| queue.add(event.key()) // for added, updated and deleted objects
+    });
+    informer.wait_for_sync().await?; // client-go's WaitForNamedCacheSync
+    let controller = PodController { queue: queue.clone(), lister: informer.lister(), runs: Arc::default() };
+    let mut workers = JoinSet::new();
+    (0..WORKERS).for_each(|_| drop(workers.spawn(controller.clone().worker())));
+
+    // A program waits for a signal here. This one waits until the last retry, and then for a deletion.
+    let count = |name: &str| controller.runs.lock().map_or(0, |runs| runs.get(name).copied().unwrap_or(0));
+    let within = Duration::from_secs(30);
+    ensure!(eventually(within, async || count("broken") == 1 + MAX_RETRIES).await);
+    pods.delete("web-2", &DeleteOptions::default()).await?;
+    ensure!(eventually(within, async || count("web-2") >= 2).await);
+
+    // ShutDownWithDrain: no new keys, the workers finish the queue, and then they end.
+    handler.remove().await;
+    let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
+    workers.join_all().await;
+    ensure!(report.complete && count("flaky") == 3, "{report:?}");
+    cluster.shutdown().await;
+    Ok(())
+}
