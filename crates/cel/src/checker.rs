@@ -289,10 +289,9 @@ pub(crate) fn type_named(name: &str) -> Option<Type> {
         "null_type" => Type::Null,
         "string" => Type::String,
         "google.protobuf.Timestamp" => Type::Timestamp,
-        "type" => Type::type_of(Type::Dyn),
         "uint" => Type::Uint,
         "optional_type" => Type::optional(param("V")),
-        "net.IP" | "net.CIDR" => Type::Opaque(name.into()),
+        "type" | "net.IP" | "net.CIDR" => Type::Opaque(name.into()),
         _ => return None,
     })
 }

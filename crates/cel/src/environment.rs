@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::schema::{Objects, Schema};
+use crate::schema::{Objects, Schema, is_reserved};
 use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
@@ -108,7 +108,8 @@ impl Environment {
     /// Returns the type of a field of an object type.
     pub(crate) fn field(&self, object: &str, field: &str) -> Option<Type> {
         if let Some(fields) = self.objects.get(object) {
-            return fields.get(field).cloned();
+            let keyword = || fields.get(&format!("__{field}__")).filter(|_| is_reserved(field));
+            return fields.get(field).or_else(keyword).cloned();
         }
         if !self.patches || !is_patch_type(object) {
             return None;
@@ -116,7 +117,8 @@ impl Environment {
         match (object, field) {
             (JSON_PATCH, "op" | "path" | "from") => Some(Type::String),
             (JSON_PATCH, "value") => Some(Type::Dyn),
-            (JSON_PATCH, _) => None,
+            // As in kube-apiserver, other fields have a type without a name, to which nothing can be assigned.
+            (JSON_PATCH, _) => Some(Type::Opaque("".into())),
             _ => Some(Type::Dyn),
         }
     }

@@ -125,15 +125,19 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         for arg in &call.args {
             match self.eval(arg) {
                 Ok(value) => args.push(value),
-                Err(error) if call.stops_early || error == Failure::Budget => return Err(error),
-                Err(error) => failure = failure.or(Some(error)),
+                Err(Failure::Budget) => return Err(Failure::Budget),
+                Err(error) if call.stops_early && args.len() + 1 < call.args.len() => return Err(error),
+                Err(error) => {
+                    // Failed arguments have the size of values without a size.
+                    args.push(Value::Null);
+                    failure = failure.or(Some(error));
+                }
             }
         }
-        if let Some(failure) = failure {
-            self.meter.pay(1)?;
-            return Err(failure);
-        }
-        let result = call.apply(&mut self.meter, &args);
+        let result = match failure {
+            Some(failure) => Err(failure),
+            None => call.apply(&mut self.meter, &args),
+        };
         if is_spent(&result) {
             return result;
         }

@@ -34,7 +34,7 @@ pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
 /// Returns a function, and whether the first argument that fails ends its call.
 ///
-/// `resolved` says whether the type checker found exactly one signature.
+/// `resolved` says whether the type checker found exactly one signature. The caller treats patterns that are constants itself.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))

@@ -1,6 +1,7 @@
 //! What an evaluation has cost.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use regex::Regex;
 
@@ -14,6 +15,9 @@ const COMPILE: u64 = 200_000;
 /// The maximum number of compiled patterns that an evaluation keeps.
 const MAX_PATTERNS: usize = 32;
 
+/// Compiled patterns.
+pub(crate) type Patterns = HashMap<Box<str>, Regex>;
+
 /// The cost of an evaluation, and the work that costs do not show.
 ///
 /// Some operations have a small cost but take long: the comparison of two large objects costs one unit. So the meter also counts work,
@@ -22,13 +26,19 @@ pub(crate) struct Meter {
     cost: u64,
     budget: u64,
     work_left: u64,
-    patterns: HashMap<Box<str>, Regex>,
+    /// The constant patterns of the expression.
+    known: Arc<Patterns>,
+    patterns: Patterns,
 }
 
 impl Meter {
     pub(crate) fn new(budget: u64) -> Self {
+        Self::with_patterns(budget, &Arc::default())
+    }
+
+    pub(crate) fn with_patterns(budget: u64, known: &Arc<Patterns>) -> Self {
         let work_left = budget.saturating_mul(100).saturating_add(1_000_000);
-        Self { cost: 0, budget, work_left, patterns: HashMap::new() }
+        Self { cost: 0, budget, work_left, known: known.clone(), patterns: Patterns::new() }
     }
 
     pub(crate) fn cost(&self) -> u64 {
@@ -67,7 +77,7 @@ impl Meter {
 
     /// Returns a compiled pattern. The message of a wrong pattern begins with `prefix`.
     pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Regex, Failure> {
-        if let Some(known) = self.patterns.get(pattern) {
+        if let Some(known) = self.known.get(pattern).or_else(|| self.patterns.get(pattern)) {
             return Ok(known.clone());
         }
         self.work(COMPILE + pattern.len() as u64 * 100)?;

@@ -217,7 +217,7 @@ mod tests {
             let nested = |depth: usize| format!("{}{inner}{}", open.repeat(depth), close.repeat(depth));
             assert_eq!(message(&nested(200)), "accepted", "{open}");
             assert!(
-                message(&nested(250)).starts_with("ERROR: <input>:-1:0: expression recursion limit exceeded: 250"),
+                message(&nested(251)).starts_with("ERROR: <input>:-1:0: expression recursion limit exceeded: 250"),
                 "{open}"
             );
             assert!(message(&nested(20_000)).contains("recursion limit exceeded"), "{open}");

@@ -7,9 +7,20 @@ use std::sync::Arc;
 
 use crate::cost::Pricing;
 use crate::library::Function;
+use crate::meter::Patterns;
 use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
+
+/// A plan, and what its evaluation needs.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// The number of variables of comprehensions.
+    pub(crate) slots: usize,
+    /// The constant patterns of regular expressions.
+    pub(crate) patterns: Arc<Patterns>,
+}
 
 /// An expression to evaluate.
 #[derive(Debug)]

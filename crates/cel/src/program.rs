@@ -11,7 +11,7 @@ use crate::estimate::{self, CostRange};
 use crate::eval::Evaluator;
 use crate::meter::Meter;
 use crate::parser;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Planned};
 use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
@@ -21,9 +21,7 @@ use crate::value::Value;
 pub struct Program(Arc<Compiled>);
 
 struct Compiled {
-    plan: Plan,
-    /// The number of variables of comprehensions.
-    slots: usize,
+    planned: Planned,
     checked: Checked,
     environment: Arc<Environment>,
 }
@@ -56,8 +54,8 @@ impl Environment {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
         let planned = plan::plan(&checked);
-        let (plan, slots) = planned.map_err(|failure| CompileError::of_constant(text, failure.message()))?;
-        Ok(Program(Arc::new(Compiled { plan, slots, checked, environment: self.clone() })))
+        let planned = planned.map_err(|failure| CompileError::of_constant(text, failure.message()))?;
+        Ok(Program(Arc::new(Compiled { planned, checked, environment: self.clone() })))
     }
 }
 
@@ -85,14 +83,14 @@ impl Program {
     ///
     /// The failure of the expression in cel-go's words, or that the budget ran out.
     pub fn evaluate<'a>(&self, activation: &Activation<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
-        let slots = self.0.slots;
+        let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
             activation,
-            meter: Meter::new(budget),
-            slots: std::iter::repeat_with(|| None).take(slots).collect(),
-            inits: vec![None; slots],
+            meter: Meter::with_patterns(budget, patterns),
+            slots: std::iter::repeat_with(|| None).take(*slots).collect(),
+            inits: vec![None; *slots],
         };
-        let result = evaluator.eval(&self.0.plan);
+        let result = evaluator.eval(plan);
         let cost = evaluator.meter.cost();
         match result {
             Ok(value) => Ok(Evaluation { value, cost }),

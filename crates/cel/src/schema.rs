@@ -7,6 +7,7 @@ mod view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use names::is_reserved;
 pub use names::{escape, unescape};
 
 use crate::node::Node;
@@ -134,6 +135,8 @@ impl Schema {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
+            // As in kube-apiserver, keywords have no size unless they are escaped.
+            (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;
                 part.declared.is_some().then_some(part)

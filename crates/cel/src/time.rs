@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use jiff::civil;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::TimeZone;
 
 use crate::error::Failure;
 
@@ -77,15 +77,13 @@ impl Timestamp {
             return None;
         }
         let nanos = fraction.map_or(Some(0), parse_fraction)?;
-        let days = i64::from(date.since(civil::date(1970, 1, 1)).ok()?.get_days());
-        let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
+        let seconds = date * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
     /// Parses a date as the midnight in UTC with which it begins.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
-        let days = i64::from(parse_date(text)?.since(civil::date(1970, 1, 1)).ok()?.get_days());
-        Some(Self { seconds: days * 86_400, nanos: 0, offset: 0 })
+        Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
     }
 
     /// Returns the seconds since 1970.
@@ -120,37 +118,87 @@ impl Timestamp {
     }
 
     /// Returns the date and the clock time in a time zone: an IANA name or an offset such as `-02:30`.
-    pub(crate) fn civil(self, zone: &str) -> Result<civil::DateTime, Failure> {
-        let time = jiff::Timestamp::new(self.seconds, self.nanos as i32).map_err(|_| overflow())?;
+    pub(crate) fn civil(self, zone: &str) -> Result<Civil, Failure> {
+        Ok(Civil::at(self.seconds.saturating_add(self.offset_in(zone)?)))
+    }
+
+    /// Returns the seconds east of UTC in a time zone.
+    fn offset_in(self, zone: &str) -> Result<i64, Failure> {
+        let unknown = || Failure::new(format!("unknown time zone {zone}"));
         if let Some((hours, minutes)) = zone.split_once(':') {
             let (hours, minutes) = (atoi(hours)?, atoi(minutes)?);
             let minutes = match zone.starts_with('-') {
                 true => hours.saturating_mul(60).saturating_sub(minutes),
                 false => hours.saturating_mul(60).saturating_add(minutes),
             };
-            let seconds =
-                i32::try_from(minutes.saturating_mul(60)).ok().and_then(|seconds| Offset::from_seconds(seconds).ok());
-            let offset = seconds.ok_or_else(|| Failure::new(format!("unknown time zone {zone}")))?;
-            return Ok(offset.to_datetime(time));
+            return Some(minutes.saturating_mul(60)).filter(|offset| offset.abs() < MAX_OFFSET).ok_or_else(unknown);
         }
         if matches!(zone, "" | "UTC" | "Local") {
-            return Ok(Offset::UTC.to_datetime(time));
+            return Ok(0);
         }
-        let unknown = || Failure::new(format!("unknown time zone {zone}"));
         // jiff ignores the case of names, and Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        Ok(zone.to_datetime(time))
+        // jiff's range ends shortly before the year 10000. No zone changes its offset there.
+        let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
+        let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
+        Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
     }
+}
+
+/// The limit of numeric offsets: about a thousand years.
+const MAX_OFFSET: i64 = 31_556_952_000;
+
+/// A date and a clock time.
+pub(crate) struct Civil {
+    pub(crate) year: i64,
+    pub(crate) month: i64,
+    pub(crate) day: i64,
+    /// Days since the first of January.
+    pub(crate) day_of_year: i64,
+    /// Days since Sunday.
+    pub(crate) weekday: i64,
+    pub(crate) hour: i64,
+    pub(crate) minute: i64,
+    pub(crate) second: i64,
+}
+
+impl Civil {
+    /// Returns the date and the time of seconds since 1970, in the Gregorian calendar.
+    fn at(seconds: i64) -> Self {
+        let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        // Years that begin in March have the leap day at their end. An era has 400 years.
+        let shifted = days + 719_468;
+        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let from_march = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        Self {
+            year,
+            month,
+            day,
+            day_of_year: days - first_day(year),
+            weekday: (days + 4).rem_euclid(7),
+            hour: clock / 3_600,
+            minute: clock / 60 % 60,
+            second: clock % 60,
+        }
+    }
+}
+
+/// Returns the number of days from 1970 to the first of January of a year.
+fn first_day(year: i64) -> i64 {
+    let before = year - 1;
+    before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
 /// The form of RFC 3339, with as many digits of a fraction as it needs.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let local = self.seconds + i64::from(self.offset);
-        let time = jiff::Timestamp::new(local, 0).map(|time| Offset::UTC.to_datetime(time)).map_err(|_| fmt::Error)?;
-        let (date, clock) = (time.date(), time.time());
-        write!(f, "{:04}-{:02}-{:02}T", date.year(), date.month(), date.day())?;
-        write!(f, "{:02}:{:02}:{:02}", clock.hour(), clock.minute(), clock.second())?;
+        let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         if self.nanos != 0 {
             write!(f, ".{}", format!("{:09}", self.nanos).trim_end_matches('0'))?;
         }
@@ -170,14 +218,16 @@ fn part(text: &str, length: std::ops::RangeInclusive<usize>, max: i64) -> Option
     (value <= max).then_some(value)
 }
 
-fn parse_date(text: &str) -> Option<civil::Date> {
+/// Returns the number of days from 1970 to a date.
+fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let mut next = |length: usize| part(parts.next()?, length..=length, 9999);
     let (year, month, day) = (next(4)?, next(2)?, next(2)?);
     if parts.next().is_some() {
         return None;
     }
-    civil::Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+    let date = civil::Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+    Some(first_day(year) + i64::from(date.day_of_year()) - 1)
 }
 
 fn parse_offset(text: &str) -> Option<i32> {

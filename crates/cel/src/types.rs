@@ -116,11 +116,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
         match self {
-            Self::List(inner) | Self::Optional(inner) => write!(f, "({inner})"),
-            Self::Type(inner) => match &**inner {
-                Self::Dyn | Self::Type(_) => Ok(()),
-                inner => write!(f, "({inner})"),
-            },
+            Self::List(inner) | Self::Optional(inner) | Self::Type(inner) => write!(f, "({inner})"),
             Self::Map(parts) => write!(f, "({}, {})", parts.0, parts.1),
             _ => Ok(()),
         }

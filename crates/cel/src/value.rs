@@ -139,7 +139,7 @@ impl<'a> Value<'a> {
             Self::List(_) => Type::list(Type::Dyn),
             Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
             Self::Optional(_) => Type::optional(Type::Dyn),
-            Self::Type(_) => Type::type_of(Type::Dyn),
+            Self::Type(_) => Type::Opaque("type".into()),
             Self::Object(object) => Type::Object(object.type_name().into()),
             Self::Opaque(value) => value.type_of(),
         }

@@ -9,7 +9,6 @@ use crate::meter::Meter;
 use crate::value::{Opaque, Value};
 
 const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 const ONE: i128 = 1_000_000_000;
 
@@ -163,9 +162,6 @@ fn parse(text: &str) -> Result<Quantity, Failure> {
         return Err(wrong(WRONG_FORM));
     }
     let (base, exponent) = unit(rest).ok_or_else(|| wrong(WRONG_UNIT))?;
-    if whole.is_empty() && fraction.is_empty() && !unsigned.is_empty() {
-        return Err(wrong(WRONG_NUMBER));
-    }
     let whole = whole.trim_start_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
     let amount = small(whole, fraction, base, exponent).unwrap_or_else(|| large(whole, fraction, base, exponent));

@@ -1,7 +1,7 @@
 //! Regular expressions in the syntax of RE2.
 
 use regex::{Regex, RegexBuilder};
-use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange, Visitor, parse::ParserBuilder, visit};
+use regex_syntax::ast::{Ast, ErrorKind, RepetitionKind, RepetitionRange, Visitor, parse::ParserBuilder, visit};
 
 use super::{Function, Returned};
 use crate::error::Failure;
@@ -32,7 +32,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     let wrong = |reason: &str| format!("error parsing regexp: {reason}");
     let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);
-    let parsed = parsed.map_err(|error| wrong(&format!("{}: `{pattern}`", error.kind())))?;
+    let parsed = parsed.map_err(|error| wrong(&go_reason(&error)))?;
     let limits = visit(&parsed, Limits { counts: Vec::new(), exceeded: false, foreign: false });
     match limits {
         Ok((true, _)) => return Err(wrong(&format!("invalid repeat count: `{pattern}`"))),
@@ -46,6 +46,33 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
         regex::Error::CompiledTooBig(_) => wrong("expression too large"),
         error => wrong(&error.to_string()),
     })
+}
+
+/// Returns Go's reason and the place of the fault.
+fn go_reason(error: &regex_syntax::ast::Error) -> String {
+    let (pattern, span) = (error.pattern(), error.span());
+    let here = &pattern[span.start.offset..span.end.offset];
+    let from = &pattern[span.start.offset..];
+    match error.kind() {
+        ErrorKind::ClassUnclosed => format!("missing closing ]: `{from}`"),
+        ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{here}`"),
+        ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
+        ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
+        ErrorKind::RepetitionMissing => format!("missing argument to repetition operator: `{here}`"),
+        ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{here}`"),
+        ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".into(),
+        ErrorKind::EscapeUnrecognized | ErrorKind::UnsupportedBackreference => {
+            format!("invalid escape sequence: `{here}`")
+        }
+        ErrorKind::UnsupportedLookAround => {
+            let shown = from.get(..3).unwrap_or(from);
+            format!("invalid or unsupported Perl syntax: `{shown}`")
+        }
+        ErrorKind::FlagUnrecognized => format!("invalid or unsupported Perl syntax: `(?{here}`"),
+        ErrorKind::GroupNameInvalid | ErrorKind::GroupNameUnexpectedEof => format!("invalid named capture: `{from}`"),
+        ErrorKind::NestLimitExceeded(_) => "expression nests too deeply".into(),
+        other => format!("{other}: `{here}`"),
+    }
 }
 
 /// Checks what Go refuses and Rust accepts.
@@ -99,6 +126,11 @@ impl Visitor for Limits {
 fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (text, pattern) = super::two_texts(args)?;
     Some(meter.pattern(pattern, "").map(|regex| Value::Bool(regex.is_match(text))))
+}
+
+/// Matches a constant pattern.
+pub(crate) fn matches_constant<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    matches(meter, args).or_else(|| Some(Err(Failure::no_overload())))
 }
 
 fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {

@@ -158,7 +158,7 @@ impl Parser<'_> {
     fn repeated(&mut self, token: Token, function: &'static str) -> Parsed {
         let at = self.current().at;
         let mut count = 0;
-        while self.peek() == token && !(token == Token::Minus && count > 0 && self.negative_literal()) {
+        while self.peek() == token {
             self.take();
             count += 1;
         }

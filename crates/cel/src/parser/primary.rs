@@ -62,7 +62,7 @@ impl Parser<'_> {
         match token {
             Token::Ident => {}
             Token::EscapedIdent => {
-                self.report(at, "unsupported syntax: '`'");
+                self.report(name_at, "unsupported syntax: '`'");
                 return Err(Stop::Syntax);
             }
             _ => return Err(self.mismatched(&FIELD_NAME)),

@@ -9,7 +9,7 @@ use crate::checker::{Checked, MAX_VISITS, type_named};
 use crate::cost;
 use crate::error::Failure;
 use crate::library;
-use crate::meter::Meter;
+use crate::meter::{Meter, Patterns};
 use crate::types::Type;
 use crate::value::{Key, Value};
 
@@ -18,10 +18,11 @@ use crate::value::{Key, Value};
 /// # Errors
 ///
 /// The failure of a constant conversion, such as `int('x')`.
-pub(crate) fn plan(checked: &Checked) -> Result<(Plan, usize), Failure> {
-    let mut planner = Planner { checked, locals: Vec::new(), next_slot: 0, slots: 0, visits: 0 };
+pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
+    let mut planner =
+        Planner { checked, locals: Vec::new(), next_slot: 0, slots: 0, patterns: Patterns::new(), visits: 0 };
     let plan = planner.expr(checked.ast.root)?;
-    Ok((plan, planner.slots))
+    Ok(Planned { plan, slots: planner.slots, patterns: Arc::new(planner.patterns) })
 }
 
 struct Planner<'c> {
@@ -31,6 +32,7 @@ struct Planner<'c> {
     next_slot: usize,
     /// The number of slots.
     slots: usize,
+    patterns: Patterns,
     visits: u32,
 }
 
@@ -137,7 +139,15 @@ impl Planner<'_> {
         {
             return Ok(plan(args));
         }
-        let (function, stops_early) = library::function(name, args.len(), overload.is_some());
+        let (mut function, mut stops_early) = library::function(name, args.len(), overload.is_some());
+        if let ("matches" | "find" | "findAll", [_, Plan::Const(Value::String(pattern)), ..]) = (&**name, &*args) {
+            self.compile(pattern)?;
+            stops_early = true;
+            if &**name == "matches" {
+                // cel-go's function for constant patterns has the shorter message for other receivers.
+                function = library::regex::matches_constant;
+            }
+        }
         let pricing = cost::pricing(name, overload);
         let constant = match args.as_slice() {
             [Plan::Const(value)] if CONVERSIONS.contains(&&**name) => Some(value.clone()),
@@ -152,6 +162,15 @@ impl Planner<'_> {
             }
             None => Ok(Plan::Call(Box::new(call))),
         }
+    }
+
+    /// Compiles a constant pattern once for all evaluations.
+    fn compile(&mut self, pattern: &str) -> Result<(), Failure> {
+        if !self.patterns.contains_key(pattern) {
+            let compiled = library::regex::compile(pattern).map_err(Failure::new)?;
+            self.patterns.insert(pattern.into(), compiled);
+        }
+        Ok(())
     }
 
     fn index(&mut self, operand: Id, index: Id, optional: bool) -> Result<Plan, Failure> {

@@ -25,6 +25,11 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// Whether a name is a keyword, which expressions may also write without escaping where the syntax allows it.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// Returns the identifier with which expressions select a field, or `None` if they cannot select it.
 ///
 /// ```

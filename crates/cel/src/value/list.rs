@@ -80,7 +80,7 @@ impl<'a> List<'a> {
     }
 
     /// Returns how items correspond in comparisons.
-    pub(crate) fn kind(&self) -> ListKind {
+    pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
