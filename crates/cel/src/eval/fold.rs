@@ -47,7 +47,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(())
             }
             Value::Map(map) => {
-                self.meter.work(map.len() as u64)?;
+                self.meter.work(map.len() as u64 * 20)?;
                 for key in map.keys() {
                     let key = key.value();
                     let value = match fold.two_vars {
@@ -75,7 +75,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
         // A round can be free of cost.
-        self.meter.work(20)?;
+        self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {
             self.slots[fold.slot + 2] = Some(second);

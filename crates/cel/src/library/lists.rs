@@ -162,21 +162,24 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     if depth < 0 {
         return Some(Err(Failure::new("level must be non-negative")));
     }
-    let mut flat = Vec::new();
-    // Values of expressions and data are at most a few hundred levels deep.
-    let depth = depth.min(1_000);
-    Some(flatten_into(meter, list, depth, &mut flat).map(|()| Value::list(flat)))
+    Some(flattened(meter, list, depth).map(Value::list))
 }
 
-fn flatten_into<'a>(meter: &mut Meter, list: &List<'a>, depth: i64, flat: &mut Vec<Value<'a>>) -> Result<(), Failure> {
-    meter.work(list.len() as u64 * 4 + 4)?;
-    for item in list.iter() {
-        match item? {
-            Value::List(inner) if depth > 0 => flatten_into(meter, &inner, depth - 1, flat)?,
-            item => flat.push(item),
+/// Flattens without recursion, because data can be nested deep.
+fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
+    let mut flat = Vec::new();
+    let mut pending = vec![items(meter, list)?.into_iter()];
+    while let Some(level) = pending.last_mut() {
+        match level.next() {
+            None => drop(pending.pop()),
+            Some(Value::List(inner)) if pending.len() as i64 <= depth => {
+                meter.work(8)?;
+                pending.push(items(meter, &inner)?.into_iter());
+            }
+            Some(item) => flat.push(item),
         }
     }
-    Ok(())
+    Ok(flat)
 }
 
 fn sort<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {

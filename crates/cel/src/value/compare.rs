@@ -8,7 +8,7 @@ use crate::meter::Meter;
 use crate::node::{Node, Scalar};
 use crate::schema::ListKind;
 
-/// The maximum depth of values that are compared.
+/// The maximum depth of values that are compared. Deeper ones count as too expensive.
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
@@ -90,8 +90,8 @@ struct Walk<'m> {
 }
 
 fn equal<'a>(left: &Value<'a>, right: &Value<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
-    walk.meter.work(4 + left.weight().min(right.weight()))?;
-    walk.depth = walk.depth.checked_sub(1).ok_or_else(|| Failure::new("values are nested too deep to compare"))?;
+    walk.meter.work(30 + left.weight().min(right.weight()))?;
+    walk.depth = walk.depth.checked_sub(1).ok_or(Failure::Budget)?;
     let equal = equal_kinds(left, right, walk);
     walk.depth += 1;
     equal
@@ -271,11 +271,11 @@ fn equal_typed_maps<'a>(
 /// Whether two trees of data without a schema are equal.
 fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let (a, b) = (left.scalar(), right.scalar());
-    walk.meter.work(4)?;
+    walk.meter.work(20)?;
     if left.len() != right.len() || !matches!((a, b), (Scalar::List, Scalar::List) | (Scalar::Map, Scalar::Map)) {
         return Ok(a == b && left.len() == right.len());
     }
-    walk.depth = walk.depth.checked_sub(1).ok_or_else(|| Failure::new("values are nested too deep to compare"))?;
+    walk.depth = walk.depth.checked_sub(1).ok_or(Failure::Budget)?;
     let mut equal = true;
     if a == Scalar::List {
         for pair in (0..left.len()).filter_map(|index| left.item(index).zip(right.item(index))) {
