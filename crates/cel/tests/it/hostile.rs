@@ -1,0 +1,188 @@
+//! Expressions, data and schemas that try to stop the evaluator.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_cel::{Activation, Environment, Schema, Type};
+use serde_json::{Value as Json, json};
+
+const BUDGET: u64 = 1_000_000;
+
+/// Compiles and evaluates an expression, whatever the result. Fails if it takes long.
+fn run(expression: &str, data: &Json) -> String {
+    let start = Instant::now();
+    let environment = Environment::new().variable("self", Type::Dyn);
+    let result = match environment.compile(expression) {
+        Ok(program) => {
+            let _ = program.estimate();
+            match program.evaluate(&Activation::new().bind("self", data), BUDGET) {
+                Ok(result) => result.value.to_string(),
+                Err(error) => error.to_string(),
+            }
+        }
+        Err(error) => error.to_string(),
+    };
+    let shown: String = expression.chars().take(60).collect();
+    assert!(start.elapsed() < Duration::from_secs(20), "{shown} took {:?}", start.elapsed());
+    result
+}
+
+#[test]
+fn deep_expressions_do_not_overflow_the_stack() {
+    for (open, inner, close) in [
+        ("(", "1", ")"),
+        ("[", "1", "]"),
+        ("{'a': ", "1", "}"),
+        ("!(", "true", ")"),
+        ("-(", "1", ")"),
+        ("dyn(", "1", ")"),
+        ("true ? ", "1", " : 2"),
+        ("[1].map(x, ", "1", ")"),
+        ("[1].all(x, ", "true", ")"),
+        ("[1].exists_one(x, ", "true", ")"),
+        ("[1].transformMap(i, x, ", "1", ")"),
+        ("optional.of(1).optMap(x, ", "1", ")"),
+        ("[1].sortBy(x, ", "1", ")"),
+        ("self.a[", "'a'", "]"),
+        ("size([", "1", "])"),
+        ("Object{a: ", "1", "}"),
+    ] {
+        for depth in [10, 50, 100, 200, 249, 250, 1_000, 7_000] {
+            run(&format!("{}{inner}{}", open.repeat(depth), close.repeat(depth)), &json!({"a": {"a": "a"}}));
+        }
+    }
+}
+
+#[test]
+fn long_chains_do_not_overflow_the_stack() {
+    for part in [
+        ".a",
+        "['a']",
+        ".?a",
+        "[?'a']",
+        " + self",
+        " == self",
+        " && self",
+        " || self",
+        " * self",
+        " ? 1 : self",
+        ".f()",
+        ".map(x, x)",
+        ".optMap(x, x)",
+        ".filter(x, true)",
+        ".or(self)",
+        " in self",
+        ".size()",
+        ".trim()",
+    ] {
+        for length in [10, 25, 100, 248, 249, 250, 5_000] {
+            run(&format!("self{}", part.repeat(length)), &json!({"a": 1}));
+        }
+    }
+    for part in
+        ["!", "-", "(", "[", "{", "a.", "a(", "a[", "'", "\"\"\"", "r'", "b\"", "?", "1e", "0x", "\\", "`", "\u{e9}"]
+    {
+        run(&part.repeat(50_000), &json!(null));
+    }
+}
+
+#[test]
+fn receivers_that_macros_repeat_do_not_explode() {
+    for part in [".optMap(x, x)", ".optFlatMap(x, optional.of(x))"] {
+        for count in [5, 10, 30, 80] {
+            run(&format!("optional.of(1){}", part.repeat(count)), &json!(null));
+        }
+    }
+}
+
+#[test]
+fn types_that_double_do_not_explode() {
+    let expression = format!("optional.of(1){}", ".optMap(x, {x: x})".repeat(24));
+    run(&expression, &json!(null));
+    run(&format!("[{}]", "[[],{}],".repeat(8_000)), &json!(null));
+    run(&format!("[{}]", "{[]:[]},".repeat(8_000)), &json!(null));
+}
+
+#[test]
+fn free_loops_end() {
+    let many: Vec<_> = (0..20_000).collect();
+    let data = json!({"l": many, "s": "x".repeat(200_000), "o": {"l": many}});
+    for expression in [
+        "self.l.filter(a, self.l.filter(b, self.l.filter(c, false).size() > 0).size() > 0)",
+        "self.l.all(a, self.l.all(b, true))",
+        "lists.range(100000).map(i, self.s.size()).size()",
+        "lists.range(100000).map(i, self.o == self.o).size()",
+        "lists.range(100000).all(i, self.l in [self.l])",
+        "self.l.map(i, self.l).flatten().size()",
+        "self.l.distinct().size()",
+        "self.l.map(i, string(i)).join(self.s).size()",
+        "self.s.replace('', self.s).size()",
+        "self.s.replace('x', self.s).size()",
+        "self.s.split('').map(c, self.s).join('').size()",
+        "lists.range(9223372036854775807)",
+        "'%.999999999f'.format([1.0])",
+        "lists.range(1000).map(i, 'a'.matches('x{1,' + string(i) + '}')).size()",
+        "'a'.matches('((a{0,100}){0,100}){0,100}')",
+        "'a'.matches('(?i)\\\\pL{900}')",
+        "self.l.sort().isSorted()",
+    ] {
+        run(expression, &data);
+    }
+}
+
+#[test]
+fn lists_that_double_stay_small() {
+    let doubled = |start: &str, count: usize| {
+        format!("optional.of({start}){}.value()", ".optFlatMap(x, optional.of(x + x))".repeat(count))
+    };
+    run(&doubled("[0, 1]", 15), &json!(null));
+    let nested = (0..60).fold("x.size()".to_string(), |inner, _| format!("optional.of(x + x).optMap(x, {inner})"));
+    run(&format!("optional.of([0, 1]).optMap(x, {nested})"), &json!(null));
+    let nested = (0..60).fold("x.size()".to_string(), |inner, _| format!("optional.of(x + x).optMap(x, {inner})"));
+    assert!(run(&format!("optional.of('ab').optMap(x, {nested})"), &json!(null)).contains("cost limit exceeded"));
+}
+
+#[test]
+fn deep_data_is_refused_or_compared() {
+    // A deep value is dropped recursively, so it is never dropped.
+    let deep = |depth: usize| -> &'static Json {
+        Box::leak(Box::new((0..depth).fold(json!(1), |inner, _| Json::Array(vec![inner]))))
+    };
+    assert_eq!(run("self == self", deep(100)), "true");
+    assert!(run("self == self", deep(5_000)).contains("cost limit exceeded"));
+    assert!(run("'%s'.format([self])", deep(5_000)).contains("too deep"));
+    assert!(run("self.flatten(10000)", deep(5_000)) == "[1]");
+    assert!(run("self", deep(5_000)).len() < 1_000);
+    run("self.map(x, x).size()", deep(5_000));
+    run("[self].indexOf(self)", deep(5_000));
+    run("self in [self]", deep(5_000));
+}
+
+#[test]
+fn deep_and_odd_schemas_are_read() {
+    let list =
+        |inner: Json| Json::Object([("type".into(), "array".into()), ("items".into(), inner)].into_iter().collect());
+    let deep: &'static Json = Box::leak(Box::new((0..5_000).fold(json!({"type": "string"}), |inner, _| list(inner))));
+    assert!(Schema::new(deep).cel_type().is_none());
+    let object = |inner| json!({"type": "object", "properties": {"a": inner}});
+    let deep = (0..150).fold(json!({"type": "string"}), |inner, _| object(inner));
+    let environment = Environment::new().data("self", &Arc::new(Schema::resource(&deep)));
+    assert!(environment.compile("self.a.a.a.a == oldSelf").is_err());
+    for odd in [
+        json!(null),
+        json!([]),
+        json!({"type": 1}),
+        json!({"type": "object", "properties": []}),
+        json!({"type": "array"}),
+    ] {
+        let schema = Schema::resource(&odd);
+        let _ = (schema.cel_type(), schema.max_cardinality(), schema.value(&odd));
+    }
+    for limit in [json!(-1), json!(u64::MAX), json!(1.5), json!("x")] {
+        let schema =
+            Schema::new(&json!({"type": "array", "maxItems": limit, "items": {"type": "string", "maxLength": limit}}));
+        let program =
+            Environment::new().data("self", &Arc::new(schema)).compile("self.all(x, x.matches('a+'))").unwrap();
+        assert!(program.estimate().max > 0);
+    }
+}

@@ -1,0 +1,7 @@
+//! The behaviour of expressions.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod answers;
+mod hostile;
+mod libraries;
+mod rules;
