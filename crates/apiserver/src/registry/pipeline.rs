@@ -181,6 +181,7 @@ impl<'a> Write<'a> {
     /// Fails if the object is invalid. Adds warnings for questionable values.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
+        let mut ratcheted = Vec::new();
         let errors = match self.old {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
@@ -188,14 +189,16 @@ impl<'a> Write<'a> {
                 let of_metadata = || kinds::object_meta::errors(kind, &self.new);
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
-            Some(old) => [
-                kinds::object_meta::update_errors(kind, &self.new, old, subresource),
-                kind.strategy.validate_update(&self.new, old, subresource),
-            ],
+            Some(old) => {
+                let mut own = kind.strategy.validate_update(&self.new, old, subresource);
+                ratcheted = own.take_warnings();
+                [kinds::object_meta::update_errors(kind, &self.new, old, subresource), own]
+            }
         }
         .into_iter()
         .flatten()
         .collect::<FieldErrors>();
+        ratcheted.into_iter().for_each(|text| self.by.requester().warn(text));
         if !errors.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), errors));
         }
