@@ -1,0 +1,210 @@
+//! Inference of type parameters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::types::Type;
+
+/// The maximum number of steps. Types can nest so that a short expression would need an exponential number.
+const MAX_STEPS: u32 = 4_000_000;
+
+/// What is known about type parameters.
+#[derive(Default)]
+pub(super) struct Inference {
+    known: HashMap<Arc<str>, Type>,
+    /// What parameters stood for before they were set, to undo an attempt.
+    trail: Vec<(Arc<str>, Option<Type>)>,
+    fresh: u32,
+    steps: u32,
+}
+
+impl Inference {
+    /// Whether the expression needs too many steps. All answers are arbitrary from then on.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.steps > MAX_STEPS
+    }
+
+    fn step(&mut self) -> bool {
+        self.steps = self.steps.saturating_add(1);
+        !self.is_exhausted()
+    }
+
+    /// Returns a type that is yet to be inferred.
+    pub(super) fn unknown(&mut self) -> Type {
+        let name = format!("_var{}", self.fresh).into();
+        self.fresh += 1;
+        Type::Param(name)
+    }
+
+    /// Whether a value of one type can take the place of the other. Learns about parameters if so.
+    pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
+        self.attempt(|inference| inference.unify(left, right))
+    }
+
+    /// Whether all values can take the places of the others.
+    pub(super) fn all_assignable(&mut self, left: &[Type], right: &[Type]) -> bool {
+        left.len() == right.len()
+            && self.attempt(|inference| left.iter().zip(right).all(|(left, right)| inference.unify(left, right)))
+    }
+
+    fn attempt(&mut self, unify: impl FnOnce(&mut Self) -> bool) -> bool {
+        let mark = self.trail.len();
+        let unified = unify(self);
+        for (name, before) in self.trail.drain(mark..).rev() {
+            if unified {
+                continue;
+            }
+            match before {
+                Some(before) => self.known.insert(name, before),
+                None => self.known.remove(&name),
+            };
+        }
+        unified
+    }
+
+    fn set(&mut self, name: &Arc<str>, to: Type) {
+        let before = self.known.insert(name.clone(), to);
+        self.trail.push((name.clone(), before));
+    }
+
+    fn unify(&mut self, left: &Type, right: &Type) -> bool {
+        if !self.step() {
+            return true;
+        }
+        if let Type::Param(name) = right {
+            let (valid, bound) = self.stands_for(left, right, name);
+            if valid || bound {
+                return valid;
+            }
+        }
+        if let Type::Param(name) = left {
+            return self.stands_for(right, left, name).0;
+        }
+        match (left, right) {
+            _ if left.is_dyn_or_error() || right.is_dyn_or_error() => true,
+            (Type::Null, other) | (other, Type::Null) => {
+                let nullable = matches!(
+                    other,
+                    Type::Null
+                        | Type::Optional(_)
+                        | Type::Object(_)
+                        | Type::Opaque(_)
+                        | Type::Duration
+                        | Type::Timestamp
+                );
+                nullable
+            }
+            (Type::List(left), Type::List(right)) | (Type::Optional(left), Type::Optional(right)) => {
+                self.unify(left, right)
+            }
+            (Type::Map(left), Type::Map(right)) => self.unify(&left.0, &right.0) && self.unify(&left.1, &right.1),
+            (Type::Type(_), Type::Type(_)) => true,
+            _ => left == right,
+        }
+    }
+
+    /// Returns whether `other` can stand for the parameter, and whether something already stood for it.
+    fn stands_for(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
+        if other == param {
+            return (true, true);
+        }
+        if let Some(known) = self.known.get(name).cloned() {
+            if *other == known {
+                return (true, true);
+            }
+            if !self.unify(other, &known) {
+                return (false, true);
+            }
+            let general = most_general(other, &known);
+            if self.not_within(param, &general) {
+                self.set(name, general);
+            }
+            return (true, true);
+        }
+        if self.not_within(param, other) {
+            self.set(name, other.clone());
+            return (true, false);
+        }
+        (false, false)
+    }
+
+    /// Whether a parameter does not occur in a type.
+    fn not_within(&mut self, param: &Type, within: &Type) -> bool {
+        if !self.step() {
+            return true;
+        }
+        if param == within {
+            return false;
+        }
+        match within {
+            Type::Param(name) => match self.known.get(name).cloned() {
+                Some(known) => self.not_within(param, &known),
+                None => true,
+            },
+            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => self.not_within(param, inner),
+            Type::Map(parts) => self.not_within(param, &parts.0) && self.not_within(param, &parts.1),
+            _ => true,
+        }
+    }
+
+    /// Replaces the parameters that are known.
+    pub(super) fn substitute(&mut self, within: &Type) -> Type {
+        self.replace(within, false)
+    }
+
+    /// Replaces all parameters. Those that are not known can be anything.
+    pub(super) fn resolved(&mut self, within: &Type) -> Type {
+        self.replace(within, true)
+    }
+
+    fn replace(&mut self, within: &Type, all: bool) -> Type {
+        if !self.step() {
+            return Type::Dyn;
+        }
+        match within {
+            Type::Param(name) => match self.known.get(name).cloned() {
+                Some(known) => self.replace(&known, all),
+                None if all => Type::Dyn,
+                None => within.clone(),
+            },
+            Type::List(inner) => Type::list(self.replace(inner, all)),
+            Type::Optional(inner) => Type::optional(self.replace(inner, all)),
+            Type::Type(inner) => Type::type_of(self.replace(inner, all)),
+            Type::Map(parts) => Type::map(self.replace(&parts.0, all), self.replace(&parts.1, all)),
+            _ => within.clone(),
+        }
+    }
+}
+
+/// Returns a signature's types with fresh parameters.
+pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type {
+    match within {
+        Type::Param(name) => {
+            let found = fresh.iter().find(|(param, _)| **param == **name);
+            found.map_or_else(|| within.clone(), |(_, fresh)| fresh.clone())
+        }
+        Type::List(inner) => Type::list(instantiate(inner, fresh)),
+        Type::Optional(inner) => Type::optional(instantiate(inner, fresh)),
+        Type::Type(inner) => Type::type_of(instantiate(inner, fresh)),
+        Type::Map(parts) => Type::map(instantiate(&parts.0, fresh), instantiate(&parts.1, fresh)),
+        _ => within.clone(),
+    }
+}
+
+/// Returns the less specific of two types that unify.
+pub(super) fn most_general(left: &Type, right: &Type) -> Type {
+    if less_specific(left, right) { left.clone() } else { right.clone() }
+}
+
+fn less_specific(left: &Type, right: &Type) -> bool {
+    match (left, right) {
+        (Type::Dyn | Type::Param(_), _) => true,
+        (_, Type::Dyn | Type::Param(_)) => false,
+        (Type::List(left), Type::List(right)) | (Type::Optional(left), Type::Optional(right)) => {
+            less_specific(left, right)
+        }
+        (Type::Map(left), Type::Map(right)) => less_specific(&left.0, &right.0) && less_specific(&left.1, &right.1),
+        (Type::Type(_), Type::Type(_)) => true,
+        _ => left == right,
+    }
+}

@@ -1,0 +1,173 @@
+//! Checks of literals that the types alone do not show.
+
+use super::{Checked, MAX_VISITS};
+use crate::ast::{Id, Kind, Literal};
+use crate::library::{self, Clause, FormatError, regex};
+use crate::meter::Meter;
+use crate::source::Issue;
+use crate::types::Type;
+use crate::value::Value;
+
+/// Reports literals that cannot be converted, wrong patterns and formats, and lists and maps of mixed types.
+pub(super) fn literals(checked: &Checked, issues: &mut Vec<Issue>) {
+    let mut check = Check { checked, issues, visits: 0 };
+    check.expr(checked.ast.root, false);
+}
+
+struct Check<'c> {
+    checked: &'c Checked,
+    issues: &'c mut Vec<Issue>,
+    visits: u32,
+}
+
+impl Check<'_> {
+    fn report(&mut self, id: Id, message: impl Into<String>) {
+        let at = self.checked.ast.expr(id).at;
+        self.issues.push(Issue::new(at, message));
+    }
+
+    fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
+        self.report(id, format!("expected type '{}' but found '{}'", expected.in_messages(), found.in_messages()));
+    }
+
+    /// Lists and maps in the arguments of `format` may mix types.
+    fn expr(&mut self, id: Id, in_format: bool) {
+        self.visits += 1;
+        if self.visits > MAX_VISITS {
+            return;
+        }
+        let checked = self.checked;
+        match checked.ast.kind(id) {
+            Kind::Literal(_) | Kind::Ident(_) | Kind::Broken => {}
+            Kind::Select { operand, .. } => self.expr(*operand, in_format),
+            Kind::Call { function, target, args } => {
+                self.call(id, function, *target, args);
+                let in_format = in_format || &**function == "format";
+                target.iter().chain(args).for_each(|part| self.expr(*part, in_format));
+            }
+            Kind::List(items) => {
+                if !in_format {
+                    self.same_types(items.iter().map(|item| (item.value, item.optional)), true);
+                }
+                items.iter().for_each(|item| self.expr(item.value, in_format));
+            }
+            Kind::Map(entries) => {
+                if !in_format {
+                    self.same_types(entries.iter().map(|entry| (entry.key, false)), false);
+                    self.same_types(entries.iter().map(|entry| (entry.value, entry.optional)), false);
+                }
+                for entry in entries {
+                    self.expr(entry.key, in_format);
+                    self.expr(entry.value, in_format);
+                }
+            }
+            Kind::Struct { fields, .. } => fields.iter().for_each(|field| self.expr(field.value, in_format)),
+            Kind::Fold(fold) => {
+                for part in [fold.range, fold.init, fold.condition, fold.step, fold.result] {
+                    self.expr(part, in_format);
+                }
+            }
+        }
+    }
+
+    fn same_types(&mut self, parts: impl Iterator<Item = (Id, bool)>, only_first: bool) {
+        let mut expected: Option<Type> = None;
+        for (id, optional) in parts {
+            let found = match self.checked.type_of(id) {
+                Type::Optional(inner) if optional => &**inner,
+                found => found,
+            };
+            match &expected {
+                None => expected = Some(found.clone()),
+                Some(expected) if expected == found => {}
+                Some(expected) => {
+                    self.mismatch(id, expected, found);
+                    if only_first {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
+        let Some(first) = args.first() else { return };
+        let literal = match self.checked.ast.kind(*first) {
+            Kind::Literal(literal) => Some(literal),
+            _ => None,
+        };
+        match (function, literal, target) {
+            ("duration" | "timestamp", Some(literal), _) => {
+                let (convert, _) = library::function(function, 1, true);
+                let converted = convert(&mut Meter::new(u64::MAX), &[Value::from(literal)]);
+                if !matches!(converted, Some(Ok(_))) {
+                    self.report(*first, format!("invalid {function} argument"));
+                }
+            }
+            ("matches", Some(Literal::String(pattern)), _) if regex::compile(pattern).is_err() => {
+                self.report(*first, "invalid matches argument");
+            }
+            ("format", _, Some(target)) => self.format(id, target, *first),
+            _ => {}
+        }
+    }
+
+    /// Checks a constant format and the types of its arguments.
+    fn format(&mut self, id: Id, target: Id, args: Id) {
+        let checked = self.checked;
+        let (Kind::Literal(Literal::String(text)), Kind::List(items)) =
+            (checked.ast.kind(target), checked.ast.kind(args))
+        else {
+            return;
+        };
+        let mut refused = None;
+        let used = library::clauses(text, items.len(), |part| {
+            if let Err((clause, index)) = part
+                && let Some(id) = self.refused(clause, items[index].value)
+            {
+                refused = Some(id);
+                return Err(FormatError::Argument(clause.refusal(self.checked.type_of(id).name())));
+            }
+            Ok(())
+        });
+        match used {
+            Ok(used) if used < items.len() => {
+                let count = items.len();
+                self.report(id, format!("too many arguments supplied to string.format (expected {used}, got {count})"));
+            }
+            Ok(_) => {}
+            Err(FormatError::Format(message)) => self.report(id, message),
+            Err(FormatError::Argument(message)) => self.report(refused.unwrap_or(id), message),
+            Err(FormatError::Other(failure)) => self.report(id, failure.message().to_string()),
+        }
+    }
+
+    /// Returns the part of an argument that a clause does not take.
+    fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
+        let found = self.checked.type_of(arg);
+        let accepted = match clause {
+            Clause::String => return self.refused_text(arg),
+            Clause::Decimal | Clause::Octal => matches!(found, Type::Int | Type::Uint),
+            Clause::Fixed(_) | Clause::Scientific(_) => matches!(found, Type::Double | Type::String),
+            Clause::Binary => matches!(found, Type::Int | Type::Uint | Type::Bool),
+            Clause::Hex { .. } => matches!(found, Type::Int | Type::Uint | Type::String | Type::Bytes),
+        };
+        (!accepted && *found != Type::Dyn).then_some(arg)
+    }
+
+    /// The depth of the tree is limited.
+    fn refused_text(&self, arg: Id) -> Option<Id> {
+        match self.checked.type_of(arg) {
+            Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),
+            _ => {}
+        }
+        match self.checked.ast.kind(arg) {
+            Kind::List(items) => items.iter().find_map(|item| self.refused_text(item.value)),
+            Kind::Map(entries) => {
+                let parts = entries.iter().flat_map(|entry| [entry.key, entry.value]);
+                parts.into_iter().find_map(|part| self.refused_text(part))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What expressions can refer to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::schema::{Objects, Schema};
+use crate::types::Type;
+
+/// The variables, object types and functions that an expression can use.
+///
+/// It is cheap to clone. The functions are those of kube-apiserver 1.36: CEL's standard functions and macros, optional values, strings,
+/// lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
+///
+/// ```
+/// use pintle_cel::{Activation, Environment, Type, Value};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let environment = Environment::new().variable("name", Type::String);
+/// let program = environment.compile("name.startsWith('kube-')")?;
+/// let activation = Activation::new().bind("name", "kube-system");
+/// assert_eq!(program.evaluate(&activation, 1_000)?.value.as_bool(), Some(true));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    variables: BTreeMap<Arc<str>, Variable>,
+    objects: Objects,
+    patches: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    declared: Type,
+    /// Limits the estimated cost.
+    schema: Option<Arc<Schema>>,
+}
+
+impl Environment {
+    /// Creates an environment without variables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, is one variable.
+    #[must_use]
+    pub fn variable(mut self, name: &str, declared: Type) -> Self {
+        self.variables.insert(name.into(), Variable { declared, schema: None });
+        self
+    }
+
+    /// Declares a variable whose type and sizes a schema gives. The variable is absent if the schema has no type.
+    #[must_use]
+    pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
+        let declared = schema.cel_type().cloned();
+        self.sized(name, schema, declared)
+    }
+
+    /// Declares a variable that may be absent, and whose type and sizes a schema gives. Its value is a [`Value::Optional`].
+    ///
+    /// [`Value::Optional`]: crate::Value::Optional
+    #[must_use]
+    pub fn optional_data(self, name: &str, schema: &Arc<Schema>) -> Self {
+        let declared = schema.cel_type().cloned().map(Type::optional);
+        self.sized(name, schema, declared)
+    }
+
+    fn sized(mut self, name: &str, schema: &Arc<Schema>, declared: Option<Type>) -> Self {
+        schema.declare(&mut self.objects);
+        if let Some(declared) = declared {
+            self.variables.insert(name.into(), Variable { declared, schema: Some(schema.clone()) });
+        }
+        self
+    }
+
+    /// Declares the fields of an object type. A later declaration of the same type replaces an earlier one.
+    #[must_use]
+    pub fn object<'a>(mut self, name: &str, fields: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
+        self.objects.insert(name.into(), fields.into_iter().map(|(name, part)| (name.into(), part)).collect());
+        self
+    }
+
+    /// Adds what the expressions of mutating policies have: the types `Object` and `JSONPatch`, and `jsonpatch.escapeKey`.
+    #[must_use]
+    pub fn with_patches(mut self) -> Self {
+        self.patches = true;
+        self
+    }
+
+    pub(crate) fn variable_type(&self, name: &str) -> Option<&Type> {
+        self.variables.get(name).map(|variable| &variable.declared)
+    }
+
+    /// Returns the schema that limits the estimated cost.
+    pub(crate) fn root_schema(&self) -> Option<&Schema> {
+        self.variables.values().find_map(|variable| variable.schema.as_deref())
+    }
+
+    pub(crate) fn has_patches(&self) -> bool {
+        self.patches
+    }
+
+    /// Whether there is an object type of this name.
+    pub(crate) fn has_object(&self, name: &str) -> bool {
+        self.objects.contains_key(name) || self.patches && is_patch_type(name)
+    }
+
+    /// Returns the type of a field of an object type.
+    pub(crate) fn field(&self, object: &str, field: &str) -> Option<Type> {
+        if let Some(fields) = self.objects.get(object) {
+            return fields.get(field).cloned();
+        }
+        if !self.patches || !is_patch_type(object) {
+            return None;
+        }
+        match (object, field) {
+            (JSON_PATCH, "op" | "path" | "from") => Some(Type::String),
+            (JSON_PATCH, "value") => Some(Type::Dyn),
+            (JSON_PATCH, _) => None,
+            _ => Some(Type::Dyn),
+        }
+    }
+}
+
+pub(crate) const JSON_PATCH: &str = "JSONPatch";
+
+/// Whether a name is `JSONPatch`, `Object`, or a type of a field such as `Object.spec`.
+fn is_patch_type(name: &str) -> bool {
+    name == JSON_PATCH || name == "Object" || name.starts_with("Object.")
+}

@@ -1,0 +1,75 @@
+//! Failures at run time.
+
+use std::fmt;
+
+/// The reason why an expression has no value, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvalError {
+    pub(crate) failure: Failure,
+    pub(crate) cost: u64,
+}
+
+impl EvalError {
+    /// Returns the message in cel-go's words.
+    pub fn message(&self) -> &str {
+        self.failure.message()
+    }
+
+    /// Whether the budget ran out.
+    pub fn is_out_of_budget(&self) -> bool {
+        matches!(self.failure, Failure::Budget)
+    }
+
+    /// Returns the cost until the failure.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for EvalError {}
+
+/// A failure during evaluation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// An error that `||`, `&&` and the quantifiers can absorb.
+    Error(Box<str>),
+    /// The budget ran out. Nothing absorbs this.
+    Budget,
+}
+
+impl Failure {
+    /// Creates an error that `||`, `&&` and the quantifiers can absorb.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::Error(message.into().into())
+    }
+
+    pub(crate) fn no_overload() -> Self {
+        Self::new("no such overload")
+    }
+
+    pub(crate) fn no_key(key: impl fmt::Display) -> Self {
+        Self::new(format!("no such key: {key}"))
+    }
+
+    /// Returns the message in cel-go's words.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Error(message) => message,
+            Self::Budget => "operation cancelled: actual cost limit exceeded",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for Failure {}

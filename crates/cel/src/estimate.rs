@@ -1,0 +1,176 @@
+//! The estimated cost of an expression, before it runs.
+
+mod calls;
+mod range;
+mod sizes;
+
+use std::collections::HashMap;
+
+use crate::ast::{ACCUMULATOR, Fold, Id, Kind, Literal};
+use crate::checker::Checked;
+use crate::environment::Environment;
+use crate::types::Type;
+
+pub use range::CostRange;
+use sizes::{EntrySize, Place, Scopes};
+
+const CREATE_LIST: CostRange = CostRange::fixed(10);
+const CREATE_MAP: CostRange = CostRange::fixed(30);
+const CREATE_OBJECT: CostRange = CostRange::fixed(40);
+const NAME: CostRange = CostRange::fixed(1);
+
+/// Estimates the cost of an expression, as kube-apiserver does for the rules of CustomResourceDefinitions.
+pub(crate) fn estimate(environment: &Environment, checked: &Checked) -> CostRange {
+    let mut estimator = Estimator {
+        checked,
+        root: environment.root_schema(),
+        scopes: Scopes::default(),
+        places: HashMap::new(),
+        sizes: HashMap::new(),
+        entries: HashMap::new(),
+        known: HashMap::new(),
+    };
+    estimator.cost(checked.ast.root)
+}
+
+struct Estimator<'e> {
+    checked: &'e Checked,
+    /// The schema of the data.
+    root: Option<&'e crate::schema::Schema>,
+    scopes: Scopes<'e>,
+    /// Where in the data expressions are.
+    places: HashMap<Id, Place<'e>>,
+    sizes: HashMap<Id, CostRange>,
+    /// The sizes of the keys and values of lists and maps.
+    entries: HashMap<Id, EntrySize>,
+    /// The costs of expressions that occur in several places.
+    known: HashMap<Id, CostRange>,
+}
+
+impl<'e> Estimator<'e> {
+    /// Returns the cost of an expression. The depth of the tree is limited.
+    fn cost(&mut self, id: Id) -> CostRange {
+        if let Some(known) = self.known.get(&id) {
+            return *known;
+        }
+        let checked = self.checked;
+        let cost = match checked.ast.kind(id) {
+            Kind::Literal(_) | Kind::Broken => CostRange::fixed(0),
+            Kind::Ident(name) => {
+                let place = match self.scopes.find(name) {
+                    Some(local) => local.place,
+                    None => Place::Empty.step("", self.root),
+                };
+                self.places.insert(id, place);
+                NAME
+            }
+            Kind::Select { operand, test_only: true, .. } => self.cost(*operand),
+            Kind::Select { operand, field, .. } => self.select(id, *operand, field),
+            Kind::Call { function, target, args } => self.call(id, function, *target, args),
+            Kind::List(items) => {
+                let parts: Vec<_> = items.iter().map(|item| item.value).collect();
+                let cost = self.all(&parts);
+                let value = self.union(&parts);
+                self.entries.insert(id, EntrySize { is_map: false, key: CostRange::fixed(1), value });
+                cost.plus(CREATE_LIST)
+            }
+            Kind::Map(entries) => {
+                let mut cost = CostRange::fixed(0);
+                for entry in entries {
+                    cost = cost.plus(self.cost(entry.key)).plus(self.cost(entry.value));
+                }
+                let keys: Vec<_> = entries.iter().map(|entry| entry.key).collect();
+                let values: Vec<_> = entries.iter().map(|entry| entry.value).collect();
+                let (key, value) = (self.union(&keys), self.union(&values));
+                self.entries.insert(id, EntrySize { is_map: true, key, value });
+                cost.plus(CREATE_MAP)
+            }
+            Kind::Struct { fields, .. } => {
+                let parts: Vec<_> = fields.iter().map(|field| field.value).collect();
+                self.all(&parts).plus(CREATE_OBJECT)
+            }
+            Kind::Fold(fold) if self.is_binding(fold) => self.binding(id, fold),
+            Kind::Fold(fold) => self.fold(id, fold),
+        };
+        self.known.insert(id, cost);
+        cost
+    }
+
+    fn all(&mut self, parts: &[Id]) -> CostRange {
+        parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
+    }
+
+    /// Returns the range of the sizes of parts.
+    fn union(&mut self, parts: &[Id]) -> CostRange {
+        let none = CostRange { min: u64::MAX, max: 0 };
+        let start = if parts.is_empty() { CostRange::fixed(0) } else { none };
+        parts.iter().fold(start, |union, part| union.or(self.size_or_unknown(*part)))
+    }
+
+    fn select(&mut self, id: Id, operand: Id, field: &str) -> CostRange {
+        let cost = self.cost(operand);
+        let place = self.place(operand).step(field, self.root);
+        self.places.insert(id, place);
+        match self.checked.type_of(operand) {
+            Type::Map(_) | Type::Object(_) => cost.plus(NAME),
+            _ => cost,
+        }
+    }
+
+    /// Whether a comprehension only gives a value a name.
+    fn is_binding(&self, fold: &Fold) -> bool {
+        let ast = &self.checked.ast;
+        matches!(ast.kind(fold.range), Kind::List(items) if items.is_empty())
+            && matches!(ast.kind(fold.condition), Kind::Literal(Literal::Bool(false)))
+            && &*fold.accumulator != ACCUMULATOR
+    }
+
+    fn binding(&mut self, id: Id, fold: &'e Fold) -> CostRange {
+        let cost = self.cost(fold.range).plus(self.cost(fold.init));
+        let local = self.local(fold.init);
+        self.scopes.push(&fold.accumulator, local);
+        let cost = cost.plus(self.cost(fold.result));
+        self.scopes.pop(&fold.accumulator);
+        self.copy_sizes(id, fold.result);
+        cost
+    }
+
+    fn fold(&mut self, id: Id, fold: &'e Fold) -> CostRange {
+        let cost = self.cost(fold.range).plus(self.cost(fold.init));
+        let local = self.local(fold.init);
+        self.scopes.push(&fold.accumulator, local);
+        match &fold.second_var {
+            Some(second_var) => {
+                let (key, value) = (self.key(fold.range), self.value(fold.range));
+                self.scopes.push(&fold.var, key);
+                self.scopes.push(second_var, value);
+            }
+            None => {
+                let single = if self.is_list(fold.range) { self.value(fold.range) } else { self.key(fold.range) };
+                self.scopes.push(&fold.var, single);
+            }
+        }
+        let round = self.cost(fold.condition);
+        let round = round.plus(self.cost(fold.step));
+        self.scopes.pop(&fold.var);
+        if let Some(second_var) = &fold.second_var {
+            self.scopes.pop(second_var);
+        }
+        let cost = cost.plus(self.cost(fold.result));
+        self.scopes.pop(&fold.accumulator);
+        let rounds = self.size_or_unknown(fold.range);
+        match self.checked.ast.kind(fold.init) {
+            Kind::Literal(_) => {
+                let size = self.size(fold.init);
+                self.set_size(id, size);
+            }
+            Kind::List(_) | Kind::Map(_) => {
+                self.set_size(id, Some(rounds));
+                let entries = self.entry_size(fold.step);
+                self.set_entry_size(id, entries);
+            }
+            _ => {}
+        }
+        cost.plus(rounds.times(round))
+    }
+}

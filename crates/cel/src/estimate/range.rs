@@ -1,0 +1,36 @@
+//! Ranges of costs and sizes.
+
+/// The minimum and the maximum of a cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostRange {
+    /// The minimum.
+    pub min: u64,
+    /// The maximum. `u64::MAX` if there is no limit.
+    pub max: u64,
+}
+
+impl CostRange {
+    pub(super) const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
+
+    pub(super) const fn fixed(value: u64) -> Self {
+        Self { min: value, max: value }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    pub(super) fn times(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    /// Multiplies and rounds up.
+    pub(super) fn scaled(self, factor: f64) -> Self {
+        let scale = |value: u64| (value as f64 * factor).ceil() as u64;
+        Self { min: scale(self.min), max: scale(self.max) }
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}

@@ -1,0 +1,189 @@
+//! The sizes of expressions, from literals and schemas.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{CostRange, Estimator};
+use crate::ast::{Id, Kind, Literal};
+use crate::schema::Schema;
+use crate::types::Type;
+
+/// Where in the data an expression is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'e> {
+    /// Outside of the data.
+    Empty,
+    Schema(&'e Schema),
+    /// The keys of a map.
+    Keys,
+    /// A part without a schema.
+    Unknown,
+}
+
+impl<'e> Place<'e> {
+    /// Returns a part. As in kube-apiserver, the first step leads to the data, whatever its name.
+    pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
+        match (self, root) {
+            (Self::Empty, Some(root)) => Self::Schema(root),
+            (Self::Schema(schema), _) if step == KEYS && schema.is_map() => Self::Keys,
+            (Self::Schema(schema), _) => schema.part(step).map_or(Self::Unknown, Self::Schema),
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(super) fn size(self) -> Option<CostRange> {
+        match self {
+            Self::Schema(schema) => Some(CostRange { min: 0, max: schema.max_elements() }),
+            Self::Keys => Some(CostRange::fixed(0)),
+            Self::Empty | Self::Unknown => None,
+        }
+    }
+}
+
+pub(super) const KEYS: &str = "@keys";
+pub(super) const INDICES: &str = "@indices";
+pub(super) const VALUES: &str = "@values";
+pub(super) const ITEMS: &str = "@items";
+
+/// The sizes of the keys and values of a list or a map.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntrySize {
+    pub(super) is_map: bool,
+    pub(super) key: CostRange,
+    pub(super) value: CostRange,
+}
+
+impl EntrySize {
+    pub(super) fn or(self, other: Self) -> Self {
+        Self { key: self.key.or(other.key), value: self.value.or(other.value), ..self }
+    }
+}
+
+/// A variable of a comprehension.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Local<'e> {
+    pub(super) place: Place<'e>,
+    pub(super) size: Option<CostRange>,
+    pub(super) entries: Option<EntrySize>,
+}
+
+/// The variables of the comprehensions around an expression.
+#[derive(Default)]
+pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<Local<'e>>>);
+
+impl<'e> Scopes<'e> {
+    pub(super) fn push(&mut self, name: &Arc<str>, local: Local<'e>) {
+        self.0.entry(name.clone()).or_default().push(local);
+    }
+
+    pub(super) fn pop(&mut self, name: &str) {
+        self.0.get_mut(name).and_then(Vec::pop);
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Local<'e>> {
+        self.0.get(name)?.last()
+    }
+}
+
+impl<'e> Estimator<'e> {
+    pub(super) fn place(&self, id: Id) -> Place<'e> {
+        if let Kind::Ident(name) = self.checked.ast.kind(id)
+            && let Some(local) = self.scopes.find(name)
+        {
+            return local.place;
+        }
+        self.places.get(&id).copied().unwrap_or(Place::Empty)
+    }
+
+    /// Returns a variable that stands for an expression.
+    pub(super) fn local(&mut self, id: Id) -> Local<'e> {
+        Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
+    }
+
+    /// Whether the range of a comprehension is a list.
+    pub(super) fn is_list(&self, range: Id) -> bool {
+        match self.entry_size(range) {
+            Some(entries) => !entries.is_map,
+            None => matches!(self.checked.type_of(range), Type::List(_)),
+        }
+    }
+
+    /// Returns the variable for the keys or indices of a range.
+    pub(super) fn key(&self, range: Id) -> Local<'e> {
+        let step = if self.is_list(range) { INDICES } else { KEYS };
+        let size = self.entry_size(range).map(|entries| entries.key);
+        Local { place: self.place(range).step(step, self.root), size, entries: None }
+    }
+
+    /// Returns the variable for the values or items of a range.
+    pub(super) fn value(&self, range: Id) -> Local<'e> {
+        let step = if self.is_list(range) { ITEMS } else { VALUES };
+        let size = self.entry_size(range).map(|entries| entries.value);
+        Local { place: self.place(range).step(step, self.root), size, entries: None }
+    }
+
+    pub(super) fn size_or_unknown(&mut self, id: Id) -> CostRange {
+        self.size(id).unwrap_or(CostRange::UNKNOWN)
+    }
+
+    /// Returns the size of an expression, if it is known or limited.
+    pub(super) fn size(&mut self, id: Id) -> Option<CostRange> {
+        if let Some(size) = self.sizes.get(&id) {
+            return Some(*size);
+        }
+        if let Some(size) = literal_size(self.checked.ast.kind(id)) {
+            return Some(CostRange::fixed(size));
+        }
+        if let Some(size) = self.place(id).size() {
+            self.sizes.insert(id, size);
+            return Some(size);
+        }
+        if self.checked.type_of(id).is_scalar() {
+            return Some(CostRange::fixed(1));
+        }
+        match self.checked.ast.kind(id) {
+            Kind::Ident(name) => self.scopes.find(name)?.size,
+            _ => None,
+        }
+    }
+
+    pub(super) fn set_size(&mut self, id: Id, size: Option<CostRange>) {
+        if let Some(size) = size {
+            self.sizes.insert(id, size);
+        }
+    }
+
+    pub(super) fn entry_size(&self, id: Id) -> Option<EntrySize> {
+        if let Some(entries) = self.entries.get(&id) {
+            return Some(*entries);
+        }
+        match self.checked.ast.kind(id) {
+            Kind::Ident(name) => self.scopes.find(name)?.entries,
+            _ => None,
+        }
+    }
+
+    pub(super) fn set_entry_size(&mut self, id: Id, entries: Option<EntrySize>) {
+        if let Some(entries) = entries {
+            self.entries.insert(id, entries);
+        }
+    }
+
+    pub(super) fn copy_sizes(&mut self, to: Id, from: Id) {
+        let size = self.size(from);
+        self.set_size(to, size);
+        let entries = self.entry_size(from);
+        self.set_entry_size(to, entries);
+    }
+}
+
+fn literal_size(kind: &Kind) -> Option<u64> {
+    Some(match kind {
+        Kind::Literal(Literal::String(text)) => text.chars().count() as u64,
+        Kind::Literal(Literal::Bytes(bytes)) => bytes.len() as u64,
+        Kind::Literal(_) => 1,
+        Kind::List(items) => items.len() as u64,
+        Kind::Map(entries) => entries.len() as u64,
+        _ => return None,
+    })
+}

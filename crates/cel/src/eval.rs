@@ -1,0 +1,258 @@
+//! Evaluates plans.
+
+mod attribute;
+mod fold;
+
+use crate::activation::Activation;
+use crate::environment::JSON_PATCH;
+use crate::error::Failure;
+use crate::meter::Meter;
+use crate::plan::{Call, Plan, PlannedEntry, PlannedItem, PlannedObject};
+use crate::value::{Entries, Key, Object, Value};
+
+pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
+
+/// Whether the budget ran out, which ends the evaluation.
+fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
+    matches!(evaluated, Err(Failure::Budget))
+}
+
+const CREATE_LIST: u64 = 10;
+const CREATE_MAP: u64 = 30;
+const CREATE_OBJECT: u64 = 40;
+
+/// Evaluates a plan. The depth of plans is limited.
+pub(crate) struct Evaluator<'a, 'e> {
+    pub(crate) activation: &'e Activation<'a>,
+    pub(crate) meter: Meter,
+    /// The variables of comprehensions. `None` until the variable is read for the first time.
+    pub(crate) slots: Vec<Option<Evaluated<'a>>>,
+    /// The initial values of accumulators.
+    pub(crate) inits: Vec<Option<&'e Plan>>,
+}
+
+impl<'a, 'e> Evaluator<'a, 'e> {
+    pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
+        match plan {
+            Plan::Const(value) => Ok(value.clone()),
+            Plan::Attribute(attribute) => self.attribute(attribute, true),
+            Plan::And(terms) => self.logical(terms, false),
+            Plan::Or(terms) => self.logical(terms, true),
+            Plan::Equal(sides) => self.equal(sides).map(Value::Bool),
+            Plan::NotEqual(sides) => self.not_equal(sides),
+            Plan::NotStrictlyFalse(arg) => self.not_strictly_false(arg),
+            Plan::Call(call) => self.call(call),
+            Plan::List(items) => self.list(items),
+            Plan::Map(entries) => self.map(entries),
+            Plan::Object(object) => self.object(object),
+            Plan::Fold(fold) => self.fold(fold),
+            Plan::OneOf(search) => {
+                let value = self.eval(&search.0)?;
+                Ok(Value::Bool(Key::of(&value).is_some_and(|key| search.1.contains(&key))))
+            }
+            Plan::OptionalOr(sides) => match self.eval(&sides[0])? {
+                Value::Optional(None) => self.eval(&sides[1]),
+                first => Ok(first),
+            },
+            Plan::OptionalOrValue(sides) => match self.eval(&sides[0])? {
+                Value::Optional(None) => self.eval(&sides[1]),
+                Value::Optional(Some(value)) => Ok((*value).clone()),
+                first => Ok(first),
+            },
+            Plan::Append(append) => self.append(append),
+            Plan::Insert(insert) => self.insert(insert),
+        }
+    }
+
+    /// Evaluates `&&` or `||`. A term with the deciding value absorbs errors of the other one.
+    fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
+        let mut failure = None;
+        for term in terms {
+            match self.eval(term) {
+                Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failure = failure.or_else(|| Some(Failure::no_overload())),
+                Err(Failure::Budget) => return Err(Failure::Budget),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(Value::Bool(!decides)), Err)
+    }
+
+    fn not_strictly_false(&mut self, arg: &'e Plan) -> Evaluated<'a> {
+        let value = self.eval(arg);
+        self.meter.pay(1)?;
+        match value {
+            Ok(Value::Bool(value)) => Ok(Value::Bool(value)),
+            Err(Failure::Budget) => Err(Failure::Budget),
+            _ => Ok(Value::Bool(true)),
+        }
+    }
+
+    /// Evaluates both sides, as strict operators do, also if the first one fails.
+    fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Evaluated<'a>; 2], Failure> {
+        let left = self.eval(&sides[0]);
+        if is_spent(&left) {
+            return Err(Failure::Budget);
+        }
+        let right = self.eval(&sides[1]);
+        if is_spent(&right) {
+            return Err(Failure::Budget);
+        }
+        Ok([left, right])
+    }
+
+    fn equal(&mut self, sides: &'e [Plan; 2]) -> Result<bool, Failure> {
+        let [left, right] = self.sides(sides)?;
+        self.meter.pay(crate::cost::equals(&left, &right))?;
+        let (left, right) = (left?, right?);
+        left.equals_within(&right, &mut self.meter)
+    }
+
+    fn not_equal(&mut self, sides: &'e [Plan; 2]) -> Evaluated<'a> {
+        let [left, right] = self.sides(sides)?;
+        self.meter.pay(crate::cost::smaller(&left, &right))?;
+        let (left, right) = (left?, right?);
+        match left.equals_within(&right, &mut self.meter) {
+            Err(Failure::Budget) => Err(Failure::Budget),
+            equal => Ok(Value::Bool(!matches!(equal, Ok(true)))),
+        }
+    }
+
+    fn call(&mut self, call: &'e Call) -> Evaluated<'a> {
+        let mut args = Vec::with_capacity(call.args.len());
+        let mut failure = None;
+        for arg in &call.args {
+            match self.eval(arg) {
+                Ok(value) => args.push(value),
+                Err(error) if call.stops_early || error == Failure::Budget => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(failure) = failure {
+            self.meter.pay(1)?;
+            return Err(failure);
+        }
+        let result = call.apply(&mut self.meter, &args);
+        if is_spent(&result) {
+            return result;
+        }
+        let cost = call.pricing.cost(&args, &result, &mut self.meter)?;
+        self.meter.pay(cost)?;
+        result
+    }
+
+    fn list(&mut self, items: &'e [PlannedItem]) -> Evaluated<'a> {
+        let mut values = Vec::with_capacity(items.len());
+        let mut failure = None;
+        for item in items {
+            match self.eval(&item.value).and_then(|value| present(value, item.optional, invalid_item)) {
+                Ok(value) => values.extend(value),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        self.finish(failure, CREATE_LIST)?;
+        Ok(Value::list(values))
+    }
+
+    /// Adds the cost of a literal, also if one of its parts failed.
+    fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
+        if failure == Some(Failure::Budget) {
+            return Err(Failure::Budget);
+        }
+        self.meter.pay(cost)?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn map(&mut self, planned: &'e [PlannedEntry]) -> Evaluated<'a> {
+        let mut entries = Entries::default();
+        let mut failure = None;
+        for entry in planned {
+            if let Err(error) = self.entry(entry, &mut entries) {
+                failure = Some(error);
+                break;
+            }
+        }
+        self.finish(failure, CREATE_MAP)?;
+        Ok(Value::Map(entries.into()))
+    }
+
+    fn entry(&mut self, entry: &'e PlannedEntry, entries: &mut Entries<'a>) -> Result<(), Failure> {
+        let key = self.eval(&entry.key)?;
+        let value = self.eval(&entry.value)?;
+        let value = present(value, entry.optional, |value| invalid_entry(&key, value))?;
+        let Some(key) = Key::of(&key) else {
+            return Err(Failure::new(format!("unsupported key type: {}", key.type_of().name())));
+        };
+        match value {
+            Some(value) => entries.set(key, value),
+            None => entries.remove(&key),
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, planned: &'e PlannedObject) -> Evaluated<'a> {
+        let mut fields = Vec::with_capacity(planned.fields.len());
+        let mut failure = None;
+        for (name, item) in &planned.fields {
+            let key = || Value::string(name.clone());
+            let value = self.eval(&item.value);
+            match value.and_then(|value| present(value, item.optional, |value| invalid_entry(&key(), value))) {
+                Ok(value) => fields.extend(value.map(|value| (name.clone(), value))),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        self.finish(failure, CREATE_OBJECT)?;
+        if &*planned.name == JSON_PATCH {
+            check_patch(&fields)?;
+        }
+        Ok(Value::Object(Object::new(planned.name.clone(), fields).into()))
+    }
+}
+
+/// Returns the value of an item, or `None` for an optional item that is absent.
+fn present<'a>(
+    value: Value<'a>,
+    optional: bool,
+    invalid: impl FnOnce(&Value<'a>) -> Failure,
+) -> Result<Option<Value<'a>>, Failure> {
+    match value {
+        Value::Optional(value) if optional => Ok(value.map(|value| (*value).clone())),
+        value if optional => Err(invalid(&value)),
+        value => Ok(Some(value)),
+    }
+}
+
+fn invalid_item(value: &Value<'_>) -> Failure {
+    Failure::new(format!("cannot initialize optional list element from non-optional value {}", value.plain()))
+}
+
+fn invalid_entry(key: &Value<'_>, value: &Value<'_>) -> Failure {
+    let (key, value) = (key.plain(), value.plain());
+    Failure::new(format!("cannot initialize optional entry '{key}' from non-optional value {value}"))
+}
+
+fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failure> {
+    for (name, value) in fields {
+        if matches!(&**name, "op" | "path" | "from") && value.as_str().is_none() {
+            let found = value.type_of();
+            return Err(Failure::new(format!("unexpected type {found} for JSONPatchType '{name}' field")));
+        }
+    }
+    Ok(())
+}
+
+impl Call {
+    /// Calls the function. `stops_early` and costs are the caller's task.
+    pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+        meter.work(args.iter().map(Value::weight).sum())?;
+        let result = (self.function)(meter, args);
+        result.unwrap_or_else(|| Err(crate::library::no_overload(&self.name, args)))
+    }
+}

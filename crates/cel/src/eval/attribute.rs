@@ -1,0 +1,169 @@
+//! Variables, and the selections that follow them.
+
+use super::{Evaluated, Evaluator, is_spent};
+use crate::error::Failure;
+use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
+use crate::value::{List, Value};
+
+/// How a value is selected.
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    /// The value must be present.
+    Required,
+    /// The value may be absent.
+    IfPresent,
+    /// Only the presence counts.
+    Test,
+}
+
+impl<'a, 'e> Evaluator<'a, 'e> {
+    /// Evaluates an attribute. Reading the first name costs one unit if `counted`, and each qualifier costs one unit.
+    pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
+        let resolved = self.resolved(attribute);
+        if counted && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
+            self.meter.pay(1)?;
+        }
+        resolved
+    }
+
+    fn resolved(&mut self, attribute: &'e Attribute) -> Evaluated<'a> {
+        let mut value = match &attribute.base {
+            Base::Variable(name) => match self.activation.get(name) {
+                Some(value) => value?,
+                None => return Err(Failure::new(format!("no such attribute(s): {name}"))),
+            },
+            Base::Local(slot) => self.local(*slot)?,
+            Base::Value(plan) => self.eval(plan)?,
+            Base::Conditional(parts) => self.conditional(parts)?,
+        };
+        if attribute.qualifiers.is_empty() {
+            return Ok(value);
+        }
+        let mut optional = false;
+        if let Value::Optional(inner) = &value {
+            match inner {
+                None => return Ok(test_result(attribute, Value::NONE)),
+                Some(inner) => value = (**inner).clone(),
+            }
+            optional = true;
+        }
+        let last = attribute.qualifiers.len() - 1;
+        for (index, qualifier) in attribute.qualifiers.iter().enumerate() {
+            optional |= qualifier.optional;
+            let test = attribute.test_only && index == last;
+            let access = if test {
+                Access::Test
+            } else if optional {
+                Access::IfPresent
+            } else {
+                Access::Required
+            };
+            match self.qualified(value, qualifier, access, optional)? {
+                Some(found) => value = found,
+                None if test => return Ok(Value::Bool(false)),
+                None => return Ok(test_result(attribute, Value::NONE)),
+            }
+            if test {
+                return Ok(Value::Bool(true));
+            }
+        }
+        Ok(if optional { Value::some(value) } else { value })
+    }
+
+    fn conditional(&mut self, parts: &'e [Plan; 3]) -> Evaluated<'a> {
+        let branch = match self.eval(&parts[0])? {
+            Value::Bool(true) => &parts[1],
+            Value::Bool(false) => &parts[2],
+            _ => return Err(Failure::no_overload()),
+        };
+        match branch {
+            // The first name of a branch costs nothing.
+            Plan::Attribute(attribute) => self.attribute(attribute, false),
+            branch => self.eval(branch),
+        }
+    }
+
+    /// Applies a qualifier and counts its cost.
+    fn qualified(
+        &mut self,
+        value: Value<'a>,
+        qualifier: &'e Qualifier,
+        access: Access,
+        optional: bool,
+    ) -> Result<Option<Value<'a>>, Failure> {
+        let key = match &qualifier.key {
+            QualifierKey::Const(key) => Ok(key.clone()),
+            QualifierKey::Attribute(attribute) => self.attribute(attribute, false).and_then(valid_key),
+            QualifierKey::Computed(plan) => self.eval(plan).and_then(valid_key),
+        };
+        if is_spent(&key) {
+            return Err(Failure::Budget);
+        }
+        let found = key.and_then(|key| select(&value, &key, access));
+        // An optional selection of an absent value is free.
+        if !optional || matches!(found, Ok(Some(_))) {
+            self.meter.pay(1)?;
+        }
+        found
+    }
+}
+
+/// What `has` returns for a value that it found absent before its last selection.
+fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
+    if attribute.test_only { Value::Bool(false) } else { absent }
+}
+
+fn valid_key(key: Value<'_>) -> Evaluated<'_> {
+    match key {
+        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::String(_) => Ok(key),
+        key => Err(Failure::new(format!("invalid qualifier type: {}", key.go_type()))),
+    }
+}
+
+fn select<'a>(value: &Value<'a>, key: &Value<'a>, access: Access) -> Result<Option<Value<'a>>, Failure> {
+    let required = access == Access::Required;
+    match value {
+        Value::Map(map) => match map.get(key)? {
+            None if required => Err(Failure::no_key(key.plain())),
+            found => Ok(found),
+        },
+        Value::List(list) => item(list, key, required),
+        Value::Object(object) => {
+            let Value::String(name) = key else { return absent(key, required) };
+            match (object.field(name), object.type_name()) {
+                (Some(found), _) => Ok(Some(found.clone())),
+                (None, "JSONPatch") if required => match &**name {
+                    "op" | "path" | "from" => Ok(Some("".into())),
+                    _ => Ok(Some(Value::Null)),
+                },
+                (None, _) if required => Ok(Some(Value::Null)),
+                (None, _) => Ok(None),
+            }
+        }
+        _ => absent(key, required),
+    }
+}
+
+fn absent<'a>(key: &Value<'a>, required: bool) -> Result<Option<Value<'a>>, Failure> {
+    if required { Err(Failure::no_key(key.plain())) } else { Ok(None) }
+}
+
+fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool) -> Result<Option<Value<'a>>, Failure> {
+    let index = index(key)?;
+    match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+        Some(item) => item.map(Some),
+        None if required => Err(Failure::new(format!("index out of bounds: {}", key.plain()))),
+        None => Ok(None),
+    }
+}
+
+/// Returns the index that a value stands for.
+pub(crate) fn index(key: &Value<'_>) -> Result<i64, Failure> {
+    match key {
+        Value::Int(index) => Ok(*index),
+        Value::Uint(index) => Ok(i64::try_from(*index).unwrap_or(i64::MAX)),
+        Value::Double(index) if index.fract() == 0.0 && index.abs() < 9e18 => Ok(*index as i64),
+        Value::Double(index) => Err(Failure::new(format!("unsupported index value {index} in list"))),
+        other => Err(Failure::new(format!("unsupported index type '{}' in list", other.type_of().name()))),
+    }
+}

@@ -1,0 +1,145 @@
+//! Comprehensions.
+
+use super::{CREATE_LIST, Evaluated, Evaluator, is_spent};
+use crate::error::Failure;
+use crate::plan::{Append, Insert, PlannedFold};
+use crate::value::{Key, Value};
+
+impl<'a, 'e> Evaluator<'a, 'e> {
+    /// Returns a variable of a comprehension. The first use of an accumulator computes its initial value.
+    pub(super) fn local(&mut self, slot: usize) -> Evaluated<'a> {
+        if let Some(value) = &self.slots[slot] {
+            return value.clone();
+        }
+        let Some(init) = self.inits[slot] else {
+            return Err(Failure::new("a comprehension read a variable without a value"));
+        };
+        let value = self.eval(init);
+        if !is_spent(&value) {
+            self.slots[slot] = Some(value.clone());
+        }
+        value
+    }
+
+    pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
+        let range = self.eval(&fold.range)?;
+        let slot = fold.slot;
+        // A comprehension in the initial value of an accumulator runs while others are under way.
+        let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
+        let iterated = self.iterate(fold, &range);
+        let result = iterated.and_then(|()| self.eval(&fold.result));
+        (self.slots[slot], self.inits[slot]) = before;
+        result
+    }
+
+    fn iterate(&mut self, fold: &'e PlannedFold, range: &Value<'a>) -> Result<(), Failure> {
+        match range {
+            Value::List(list) => {
+                for (index, item) in list.iter().enumerate() {
+                    let (first, second) = match fold.two_vars {
+                        true => (Ok(Value::Int(i64::try_from(index).unwrap_or(i64::MAX))), Some(item)),
+                        false => (item, None),
+                    };
+                    if !self.round(fold, first, second)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Value::Map(map) => {
+                self.meter.work(map.len() as u64)?;
+                for key in map.keys() {
+                    let key = key.value();
+                    let value = match fold.two_vars {
+                        true => Some(map.get(&key).and_then(|value| value.ok_or_else(|| Failure::no_key(key.plain())))),
+                        false => None,
+                    };
+                    if !self.round(fold, Ok(key), value)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            other if fold.two_vars => {
+                Err(Failure::new(format!("unsupported comprehension range type: {}", other.go_type())))
+            }
+            other => Err(Failure::new(format!("got '{}', expected iterable type", other.go_type()))),
+        }
+    }
+
+    /// Evaluates the condition and the step. Returns whether to continue.
+    fn round(
+        &mut self,
+        fold: &'e PlannedFold,
+        first: Evaluated<'a>,
+        second: Option<Evaluated<'a>>,
+    ) -> Result<bool, Failure> {
+        // A round can be free of cost.
+        self.meter.work(20)?;
+        self.slots[fold.slot + 1] = Some(first);
+        if let Some(second) = second {
+            self.slots[fold.slot + 2] = Some(second);
+        }
+        match self.eval(&fold.condition) {
+            Ok(Value::Bool(false)) => return Ok(false),
+            Err(Failure::Budget) => return Err(Failure::Budget),
+            _ => {}
+        }
+        let value = self.eval(&fold.step);
+        if is_spent(&value) {
+            return Err(Failure::Budget);
+        }
+        self.slots[fold.slot] = Some(value);
+        Ok(true)
+    }
+
+    /// Evaluates `@result + [item]` without a copy of the list.
+    pub(super) fn append(&mut self, append: &'e Append) -> Evaluated<'a> {
+        let list = self.local(append.slot);
+        self.meter.pay(1)?;
+        let item = self.eval(&append.item);
+        if is_spent(&item) {
+            return item;
+        }
+        self.meter.pay(if append.constant { 1 } else { 1 + CREATE_LIST })?;
+        match (list, item) {
+            (Ok(Value::List(mut list)), Ok(item)) => {
+                // The slot's reference would force a copy. The step's result replaces it.
+                self.slots[append.slot] = None;
+                list.push(item);
+                Ok(Value::List(list))
+            }
+            (Err(failure), _) | (_, Err(failure)) => Err(failure),
+            _ => Err(Failure::no_overload()),
+        }
+    }
+
+    /// Evaluates `cel.@mapInsert(@result, …)` without a copy of the map.
+    pub(super) fn insert(&mut self, insert: &'e Insert) -> Evaluated<'a> {
+        let map = self.local(insert.slot);
+        self.meter.pay(1)?;
+        let key = insert.key.as_ref().map(|key| self.eval(key)).transpose()?;
+        let value = self.eval(&insert.value)?;
+        self.meter.pay(1)?;
+        let Value::Map(mut map) = map? else { return Err(Failure::no_overload()) };
+        self.slots[insert.slot] = None;
+        let entries = match (key, value) {
+            (Some(key), value) => vec![(key, value)],
+            (None, Value::Map(more)) => {
+                let keys = more.keys().into_iter().map(|key| key.value());
+                let entries = keys.map(|key| Ok((key.clone(), more.get(&key)?.unwrap_or(Value::Null))));
+                entries.collect::<Result<_, Failure>>()?
+            }
+            (None, _) => return Err(Failure::no_overload()),
+        };
+        for (key, value) in entries {
+            let Some(known) = Key::of(&key) else {
+                return Err(Failure::new(format!("unsupported key type: {}", key.type_of().name())));
+            };
+            if !map.insert(known, value)? {
+                return Err(Failure::new(format!("insert failed: key {} already exists", key.plain())));
+            }
+        }
+        Ok(Value::Map(map))
+    }
+}

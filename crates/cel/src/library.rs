@@ -1,0 +1,119 @@
+//! The functions of expressions.
+
+mod arithmetic;
+pub(crate) mod authorizer;
+pub(crate) mod cidr;
+mod convert;
+mod format;
+mod ip;
+mod lists;
+pub(crate) mod named_format;
+mod optional;
+pub(crate) mod quantity;
+pub(crate) mod regex;
+pub(crate) mod semver;
+mod sets;
+mod strings;
+mod times;
+pub(crate) mod url;
+
+pub(crate) use format::{Clause, FormatError, clauses};
+pub(crate) use times::is_receiver;
+
+use crate::ast::operator;
+use crate::error::Failure;
+use crate::functions;
+use crate::meter::Meter;
+use crate::value::Value;
+
+/// What a function returns: `None` if it takes no arguments of these types.
+pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
+
+/// A function. The receiver is the first argument.
+pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
+
+/// Returns a function, and whether the first argument that fails ends its call.
+///
+/// `resolved` says whether the type checker found exactly one signature.
+pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
+    let found = arithmetic::function(name)
+        .or_else(|| convert::function(name))
+        .or_else(|| strings::function(name))
+        .or_else(|| lists::function(name))
+        .or_else(|| times::function(name))
+        .or_else(|| optional::function(name))
+        .or_else(|| regex::function(name))
+        .or_else(|| sets::function(name))
+        .or_else(|| url::function(name))
+        .or_else(|| ip::function(name))
+        .or_else(|| cidr::function(name))
+        .or_else(|| quantity::function(name))
+        .or_else(|| semver::function(name))
+        .or_else(|| named_format::function(name))
+        .or_else(|| authorizer::function(name));
+    let dispatched = !resolved && !is_single(name) && functions::overloads(name).len() > 1;
+    (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
+}
+
+fn unknown<'a>(_: &mut Meter, _: &[Value<'a>]) -> Returned<'a> {
+    None
+}
+
+/// Whether one function implements all signatures.
+fn is_single(name: &str) -> bool {
+    let listed = matches!(
+        name,
+        operator::ADD
+            | operator::SUBTRACT
+            | operator::MULTIPLY
+            | operator::DIVIDE
+            | operator::MODULO
+            | operator::NEGATE
+            | operator::LESS
+            | operator::LESS_EQUALS
+            | operator::GREATER
+            | operator::GREATER_EQUALS
+            | operator::NOT
+            | operator::IN
+            | "size"
+            | "matches"
+            | "sort"
+            | "@sortByAssociatedKeys"
+            | "type"
+            | "dyn"
+    );
+    listed
+}
+
+/// Returns the failure of a call whose arguments have no signature, in cel-go's words.
+pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
+    let plain = matches!(name, "contains" | "endsWith" | "startsWith" | operator::NOT | operator::IN);
+    if plain {
+        return Failure::no_overload();
+    }
+    if is_single(name) {
+        let first = args.first();
+        // Values with methods of their own, and values that support the operator with others, give the shorter message.
+        return match first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
+            true => Failure::no_overload(),
+            false => Failure::new(format!("no such overload: {name}")),
+        };
+    }
+    let types: Vec<_> = args.iter().map(|arg| arg.type_of().name().to_string()).collect();
+    Failure::new(format!("no such overload: {name}({})", types.join(", ")))
+}
+
+/// Evaluates two strings.
+fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
+    match args {
+        [Value::String(left), Value::String(right)] => Some((left, right)),
+        _ => None,
+    }
+}
+
+fn one_text<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v str> {
+    match args {
+        [Value::String(text)] => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,258 @@
+//! Lists.
+
+use std::cmp::Ordering;
+
+use super::{Function, Returned, arithmetic, strings};
+use crate::ast::operator;
+use crate::error::Failure;
+use crate::meter::Meter;
+use crate::value::{List, Value};
+
+pub(super) fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "isSorted" => is_sorted,
+        "sum" => sum,
+        "max" => |meter, args| extreme(meter, args, "max", Ordering::Less),
+        "min" => |meter, args| extreme(meter, args, "min", Ordering::Greater),
+        "slice" => slice,
+        "flatten" => flatten,
+        "sort" => sort,
+        "@sortByAssociatedKeys" => sort_by_keys,
+        "lists.range" => range,
+        "reverse" => reverse,
+        "distinct" => distinct,
+        "first" => |_, args| one(args).map(|list| list.get(0).map_or(Ok(Value::NONE), |item| item.map(Value::some))),
+        "last" => |_, args| {
+            one(args).map(|list| match list.len().checked_sub(1).and_then(|last| list.get(last)) {
+                None => Ok(Value::NONE),
+                Some(item) => item.map(Value::some),
+            })
+        },
+        _ => return None,
+    })
+}
+
+fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
+    match args {
+        [Value::List(list)] => Some(list),
+        _ => None,
+    }
+}
+
+/// Returns the items of a list, and counts the work.
+fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
+    meter.work(list.len() as u64 * 4)?;
+    list.to_vec()
+}
+
+fn with_items<'a>(
+    meter: &mut Meter,
+    args: &[Value<'a>],
+    apply: impl FnOnce(Vec<Value<'a>>, &mut Meter) -> Result<Value<'a>, Failure>,
+) -> Returned<'a> {
+    let list = one(args)?;
+    Some(items(meter, list).and_then(|items| apply(items, meter)))
+}
+
+fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    with_items(meter, args, |items, _| {
+        for pair in items.windows(2) {
+            if pair[0].compare(&pair[1])?.is_gt() {
+                return Ok(Value::Bool(false));
+            }
+        }
+        Ok(Value::Bool(true))
+    })
+}
+
+fn sum<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let add = arithmetic::function(operator::ADD)?;
+    with_items(meter, args, |items, meter| {
+        let mut total = match items.first() {
+            Some(Value::Uint(_)) => Value::Uint(0),
+            Some(Value::Double(_)) => Value::Double(0.0),
+            Some(Value::Duration(_)) => Value::Duration(0),
+            _ => Value::Int(0),
+        };
+        for item in items {
+            total = add(meter, &[total, item]).unwrap_or_else(|| Err(Failure::no_overload()))?;
+        }
+        Ok(total)
+    })
+}
+
+fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Ordering) -> Returned<'a> {
+    with_items(meter, args, |items, _| {
+        let mut items = items.into_iter();
+        let Some(mut found) = items.next() else {
+            return Err(Failure::new(format!("{name} called on empty list")));
+        };
+        for item in items {
+            if found.compare(&item)? == replaced {
+                found = item;
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Implements `indexOf` of lists and strings.
+pub(super) fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    match args {
+        [Value::List(list), value] => Some(position(meter, list, value, false)),
+        [Value::String(text), Value::String(part)] => Some(strings::find(text, part, 0).map(Value::Int)),
+        [Value::String(text), Value::String(part), Value::Int(from)] => {
+            Some(strings::find(text, part, *from).map(Value::Int))
+        }
+        _ => None,
+    }
+}
+
+/// Implements `lastIndexOf` of lists and strings.
+pub(super) fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    match args {
+        [Value::List(list), value] => Some(position(meter, list, value, true)),
+        [Value::String(text), Value::String(part)] => Some(strings::find_last(text, part, None).map(Value::Int)),
+        [Value::String(text), Value::String(part), Value::Int(from)] => {
+            Some(strings::find_last(text, part, Some(*from)).map(Value::Int))
+        }
+        _ => None,
+    }
+}
+
+fn position<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>, last: bool) -> Result<Value<'a>, Failure> {
+    let mut found = -1;
+    for (index, item) in (0_i64..).zip(items(meter, list)?) {
+        match item.equals_within(value, meter) {
+            Ok(true) => found = index,
+            Err(Failure::Budget) => return Err(Failure::Budget),
+            _ => {}
+        }
+        if found >= 0 && !last {
+            break;
+        }
+    }
+    Ok(Value::Int(found))
+}
+
+fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let [Value::List(list), Value::Int(start), Value::Int(end)] = args else { return None };
+    let refused = |reason: String| Some(Err(Failure::new(format!("cannot slice({start}, {end}), {reason}"))));
+    let (Ok(from), Ok(to)) = (usize::try_from(*start), usize::try_from(*end)) else {
+        return refused("negative indexes not supported".into());
+    };
+    if from > to {
+        return refused("start index must be less than or equal to end index".into());
+    }
+    if list.len() < to {
+        return refused(format!("list is length {}", list.len()));
+    }
+    if let Err(failure) = meter.work(list.len() as u64 * 2) {
+        return Some(Err(failure));
+    }
+    Some(list.iter().skip(from).take(to - from).collect::<Result<_, _>>().map(Value::list))
+}
+
+fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let (list, depth) = match args {
+        [Value::List(list)] => (list, 1),
+        [Value::List(list), Value::Int(depth)] => (list, *depth),
+        _ => return None,
+    };
+    if depth < 0 {
+        return Some(Err(Failure::new("level must be non-negative")));
+    }
+    let mut flat = Vec::new();
+    // Values of expressions and data are at most a few hundred levels deep.
+    let depth = depth.min(1_000);
+    Some(flatten_into(meter, list, depth, &mut flat).map(|()| Value::list(flat)))
+}
+
+fn flatten_into<'a>(meter: &mut Meter, list: &List<'a>, depth: i64, flat: &mut Vec<Value<'a>>) -> Result<(), Failure> {
+    meter.work(list.len() as u64 * 4 + 4)?;
+    for item in list.iter() {
+        match item? {
+            Value::List(inner) if depth > 0 => flatten_into(meter, &inner, depth - 1, flat)?,
+            item => flat.push(item),
+        }
+    }
+    Ok(())
+}
+
+fn sort<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    with_items(meter, args, |items, meter| sorted(meter, items.clone(), items))
+}
+
+fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let [Value::List(list), Value::List(keys)] = args else { return None };
+    if list.len() != keys.len() {
+        let (list, keys) = (list.len(), keys.len());
+        return Some(Err(Failure::new(format!(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {list} and \
+             {keys} elements respectively"
+        ))));
+    }
+    let list = items(meter, list);
+    Some(list.and_then(|list| Ok((list, items(meter, keys)?))).and_then(|(list, keys)| sorted(meter, list, keys)))
+}
+
+/// Sorts a list by keys of one type.
+fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> Result<Value<'a>, Failure> {
+    let Some(first) = keys.first() else { return Ok(Value::list(list)) };
+    if !arithmetic::supports(operator::LESS, first) {
+        return Err(Failure::new("list elements must be comparable"));
+    }
+    let kind = std::mem::discriminant(first);
+    if keys.iter().any(|key| std::mem::discriminant(key) != kind) {
+        return Err(Failure::new("list elements must have the same type"));
+    }
+    let weight: u64 = keys.iter().map(Value::weight).sum();
+    meter.work(weight.saturating_mul(u64::from(keys.len().ilog2()) + 1))?;
+    let mut pairs: Vec<_> = keys.into_iter().zip(list).collect();
+    pairs.sort_by(|left, right| left.0.compare(&right.0).unwrap_or(Ordering::Equal));
+    Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
+}
+
+fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let [Value::Int(count)] = args else { return None };
+    let count = u64::try_from(*count).unwrap_or(0);
+    // Each item costs one unit, so a longer list is not created.
+    if count > meter.left() {
+        return Some(Err(Failure::Budget));
+    }
+    Some(meter.work(count * 4).map(|()| Value::list((0..count as i64).map(Value::Int).collect())))
+}
+
+fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    with_items(meter, args, |mut items, _| {
+        items.reverse();
+        Ok(Value::list(items))
+    })
+}
+
+fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    with_items(meter, args, |items, meter| {
+        // The square of the length costs two units an item.
+        if (items.len() as u64).saturating_pow(2) > meter.left() {
+            return Err(Failure::Budget);
+        }
+        let mut known: Vec<Value<'a>> = Vec::new();
+        for item in items {
+            let mut seen = false;
+            for other in &known {
+                match item.equals_within(other, meter) {
+                    Ok(true) => seen = true,
+                    Err(Failure::Budget) => return Err(Failure::Budget),
+                    _ => {}
+                }
+                if seen {
+                    break;
+                }
+            }
+            if !seen {
+                known.push(item);
+            }
+        }
+        Ok(Value::list(known))
+    })
+}

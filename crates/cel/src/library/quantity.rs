@@ -1,0 +1,282 @@
+//! Resource quantities.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::{Function, Returned, one_text};
+use crate::error::Failure;
+use crate::meter::Meter;
+use crate::value::{Opaque, Value};
+
+const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
+const WRONG_UNIT: &str = "unable to parse quantity's suffix";
+const ONE: i128 = 1_000_000_000;
+
+/// An amount.
+///
+/// Like Go's type, it is either a 64-bit integer with a decimal scale or a larger decimal number. Only the first kind converts to an
+/// integer. Amounts beyond about 10²⁹ are cut.
+#[derive(Clone, Copy, Debug)]
+pub enum Quantity {
+    /// `value` · 10^`scale`.
+    Scaled {
+        /// The digits.
+        value: i64,
+        /// The power of ten.
+        scale: i32,
+    },
+    /// Units of 10⁻⁹.
+    Nanos(i128),
+}
+
+impl Quantity {
+    fn nanos(self) -> i128 {
+        match self {
+            Self::Nanos(nanos) => nanos,
+            Self::Scaled { value, scale } => {
+                let factor = u32::try_from(scale + 9).ok().and_then(|power| 10_i128.checked_pow(power));
+                let amount = factor.and_then(|factor| i128::from(value).checked_mul(factor));
+                amount.unwrap_or(if value < 0 { i128::MIN } else { i128::MAX })
+            }
+        }
+    }
+
+    /// Returns the integer. Go converts only amounts without digits after the decimal point, even zeros.
+    fn integer(self) -> Option<i64> {
+        match self {
+            Self::Scaled { value, scale } => {
+                let power = u32::try_from(scale).ok()?;
+                if value == 0 {
+                    return Some(0);
+                }
+                value.checked_mul(10_i64.checked_pow(power)?)
+            }
+            Self::Nanos(_) => None,
+        }
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Self::Scaled { value, scale: 0 } => value as f64,
+            Self::Scaled { value, scale } => value as f64 * 10_f64.powi(scale),
+            Self::Nanos(nanos) if nanos % ONE == 0 => (nanos / ONE) as f64,
+            Self::Nanos(nanos) => {
+                let (mut digits, mut scale) = (nanos, -9);
+                while digits % 10 == 0 {
+                    (digits, scale) = (digits / 10, scale + 1);
+                }
+                digits as f64 * 10_f64.powi(scale)
+            }
+        }
+    }
+
+    pub(crate) fn cmp(self, other: &Self) -> Ordering {
+        self.nanos().cmp(&other.nanos())
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let sum = || Self::Nanos(self.nanos().saturating_add(other.nanos()));
+        match (self, other) {
+            (_, Self::Scaled { value: 0, .. }) => self,
+            (Self::Scaled { value: 0, .. }, _) => other,
+            (Self::Scaled { value: left, scale }, Self::Scaled { value: right, scale: finer }) => {
+                let lowest = scale.min(finer);
+                let scaled = |value: i64, scale: i32| {
+                    let power = u32::try_from(scale - lowest).ok()?;
+                    value.checked_mul(10_i64.checked_pow(power)?)
+                };
+                let value =
+                    scaled(left, scale).zip(scaled(right, finer)).and_then(|(left, right)| left.checked_add(right));
+                value.map_or_else(sum, |value| Self::Scaled { value, scale: lowest })
+            }
+            _ => sum(),
+        }
+    }
+
+    fn negated(self) -> Self {
+        match self {
+            Self::Scaled { value, scale } => match value.checked_neg() {
+                Some(value) => Self::Scaled { value, scale },
+                None => Self::Nanos(self.nanos().saturating_neg()),
+            },
+            Self::Nanos(nanos) => Self::Nanos(nanos.saturating_neg()),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.nanos();
+        write!(f, "{}{}", if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs() / ONE as u128)?;
+        match nanos.unsigned_abs() % ONE as u128 {
+            0 => Ok(()),
+            fraction => write!(f, ".{}", format!("{fraction:09}").trim_end_matches('0')),
+        }
+    }
+}
+
+/// Returns the base and the exponent of a unit.
+fn unit(suffix: &str) -> Option<(u32, i32)> {
+    Some(match suffix {
+        "n" => (10, -9),
+        "u" => (10, -6),
+        "m" => (10, -3),
+        "" => (10, 0),
+        "k" => (10, 3),
+        "M" => (10, 6),
+        "G" => (10, 9),
+        "T" => (10, 12),
+        "P" => (10, 15),
+        "E" => (10, 18),
+        "Ki" => (2, 10),
+        "Mi" => (2, 20),
+        "Gi" => (2, 30),
+        "Ti" => (2, 40),
+        "Pi" => (2, 50),
+        "Ei" => (2, 60),
+        _ => {
+            let exponent = suffix.strip_prefix(['e', 'E']).filter(|exponent| !exponent.is_empty())?;
+            let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            let valid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            (10, valid.then(|| exponent.parse().ok()).flatten()?)
+        }
+    })
+}
+
+fn parse(text: &str) -> Result<Quantity, Failure> {
+    let wrong = |message: &str| Failure::new(message);
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let negative = text.starts_with('-');
+    if text.is_empty() {
+        return Err(wrong(WRONG_FORM));
+    }
+    let digits_end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (whole, rest) = unsigned.split_at(digits_end(unsigned));
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(after) => after.split_at(digits_end(after)),
+        None => ("", rest),
+    };
+    let letters = rest.find(|c: char| !"eEinumkKMGTP".contains(c)).unwrap_or(rest.len());
+    let after = rest[letters..].strip_prefix(['+', '-']).unwrap_or(&rest[letters..]);
+    if digits_end(after) != after.len() {
+        return Err(wrong(WRONG_FORM));
+    }
+    let (base, exponent) = unit(rest).ok_or_else(|| wrong(WRONG_UNIT))?;
+    if whole.is_empty() && fraction.is_empty() && !unsigned.is_empty() {
+        return Err(wrong(WRONG_NUMBER));
+    }
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let amount = small(whole, fraction, base, exponent).unwrap_or_else(|| large(whole, fraction, base, exponent));
+    Ok(if negative { amount.negated() } else { amount })
+}
+
+/// Returns the amount if Go stores it as a 64-bit integer.
+fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quantity> {
+    let (precision, scale, mantissa) = match base {
+        10 => (18 - (whole.len() + fraction.len()) as i64, exponent, 1),
+        _ if fraction.is_empty() => {
+            let digits = (exponent as f32 * 3.0 / 10.0) as i64;
+            (15 - whole.len() as i64 - digits - 1, 0, 1_i64.checked_shl(exponent as u32)?)
+        }
+        _ => return None,
+    };
+    let scale = scale.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    if precision < 0 || scale < -9 {
+        return None;
+    }
+    let value: i64 = format!("{whole}{fraction}").parse().ok()?;
+    value.checked_mul(mantissa).map(|value| Quantity::Scaled { value, scale })
+}
+
+/// Returns the amount in units of 10⁻⁹, rounded up.
+fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let power = i64::from(if base == 10 { exponent } else { 0 }) - fraction.len() as i64 + 9;
+    let binary = if base == 2 { 1_i128 << exponent } else { 1 };
+    let scaled = |digits: &str| digits.parse::<i128>().ok().and_then(|number| number.checked_mul(binary));
+    let nanos = match (digits.is_empty(), usize::try_from(power)) {
+        (true, _) => Some(0),
+        (_, Ok(power)) => {
+            let factor = u32::try_from(power).ok().and_then(|power| 10_i128.checked_pow(power));
+            scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
+        }
+        (_, Err(_)) => {
+            // At most 30 digits decide about the result. The others only round it up.
+            let finer = usize::try_from(-power).unwrap_or(usize::MAX);
+            let kept = digits.len().min(30);
+            let lost = digits.len() - kept;
+            let divisor = u32::try_from(finer.saturating_sub(lost)).ok().and_then(|power| 10_i128.checked_pow(power));
+            let number = scaled(&digits[..kept]);
+            match (number, divisor) {
+                (Some(number), Some(divisor)) if finer >= lost => {
+                    let rounds = number % divisor != 0 || digits[kept..].bytes().any(|digit| digit != b'0');
+                    Some(number / divisor + i128::from(rounds))
+                }
+                (Some(_), None) => Some(1),
+                _ => None,
+            }
+        }
+    };
+    let limit = if base == 2 { i128::from(i64::MAX) * ONE } else { i128::MAX };
+    Quantity::Nanos(nanos.unwrap_or(i128::MAX).min(limit))
+}
+
+pub(super) fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "quantity" => |_, args| one_text(args).map(|text| parse(text).map(value)),
+        "isQuantity" => |_, args| one_text(args).map(|text| Ok(Value::Bool(parse(text).is_ok()))),
+        "sign" => |_, args| one(args).map(|amount| Ok(Value::Int(amount.nanos().signum() as i64))),
+        "isGreaterThan" => |_, args| ordered(args, |ordering| Value::Bool(ordering.is_gt())),
+        "isLessThan" => |_, args| ordered(args, |ordering| Value::Bool(ordering.is_lt())),
+        "compareTo" => |_, args| ordered(args, |ordering| Value::Int(ordering as i64)),
+        "asApproximateFloat" => |_, args| one(args).map(|amount| Ok(Value::Double(amount.float()))),
+        "asInteger" => as_integer,
+        "isInteger" => |_, args| one(args).map(|amount| Ok(Value::Bool(amount.integer().is_some()))),
+        "add" => |_, args| two(args).map(|(left, right)| Ok(value(left.plus(right)))),
+        "sub" => |_, args| two(args).map(|(left, right)| Ok(value(left.plus(right.negated())))),
+        _ => return None,
+    })
+}
+
+fn value<'a>(amount: Quantity) -> Value<'a> {
+    Value::Opaque(Opaque::Quantity(amount))
+}
+
+fn one(args: &[Value<'_>]) -> Option<Quantity> {
+    match args {
+        [Value::Opaque(Opaque::Quantity(amount))] => Some(*amount),
+        _ => None,
+    }
+}
+
+/// Returns two quantities. The second one may be an integer.
+fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
+    match args {
+        [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => Some((*left, *right)),
+        [Value::Opaque(Opaque::Quantity(left)), Value::Int(right)] => {
+            Some((*left, Quantity::Scaled { value: *right, scale: 0 }))
+        }
+        _ => None,
+    }
+}
+
+/// Compares two quantities or two versions.
+fn ordered<'a>(args: &[Value<'a>], result: impl FnOnce(Ordering) -> Value<'a>) -> Returned<'a> {
+    match args {
+        [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => {
+            Some(Ok(result(left.cmp(right))))
+        }
+        [Value::Opaque(Opaque::Semver(left)), Value::Opaque(Opaque::Semver(right))] => {
+            Some(Ok(result(left.cmp(right))))
+        }
+        _ => None,
+    }
+}
+
+fn as_integer<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    let integer = one(args)?.integer();
+    Some(integer.map(Value::Int).ok_or_else(|| Failure::new("cannot convert value to integer")))
+}

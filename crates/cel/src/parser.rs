@@ -1,0 +1,245 @@
+//! From tokens to a syntax tree, with cel-go's limits and messages.
+
+mod builder;
+mod literal;
+mod macros;
+mod operators;
+mod primary;
+
+use crate::ast::{Ast, Id};
+use crate::lexer::{self, Lexeme, Token};
+use crate::source::{CompileError, Issue};
+
+use builder::Builder;
+
+/// The maximum length of an expression in code points.
+const MAX_CODE_POINTS: usize = 100_000;
+/// The maximum nesting of one grammar rule.
+const MAX_NESTING: u32 = 250;
+
+/// Parses an expression.
+pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
+    let size = text.chars().count();
+    if size > MAX_CODE_POINTS {
+        let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}");
+        return Err(CompileError::new(text, vec![Issue::whole(message)]));
+    }
+    let (tokens, issues) = lexer::tokens(text);
+    let mut parser =
+        Parser { tokens, next: 0, nesting: Nesting::default(), closers: Vec::new(), builder: Builder::new(issues) };
+    let root = parser.start();
+    let mut issues = parser.builder.issues;
+    let root = match root {
+        Ok(root) => root,
+        Err(Stop::Syntax) => 0,
+        Err(Stop::Limit(message)) => {
+            issues.push(Issue::whole(message));
+            0
+        }
+    };
+    match issues.is_empty() {
+        true => Ok(Ast { exprs: parser.builder.exprs, root }),
+        false => Err(CompileError::new(text, issues)),
+    }
+}
+
+/// The reason why the parser gave up.
+enum Stop {
+    /// A syntax error, which is already among the findings.
+    Syntax,
+    Limit(String),
+}
+
+type Parsed<T = Id> = Result<T, Stop>;
+
+/// How deep the parser is in each rule of cel-go's grammar.
+#[derive(Clone, Copy, Default)]
+struct Nesting {
+    expr: u32,
+    relation: u32,
+    calc: u32,
+    member: u32,
+}
+
+struct Parser<'a> {
+    tokens: Vec<Lexeme<'a>>,
+    next: usize,
+    nesting: Nesting,
+    /// The tokens that may follow each open bracket's content.
+    closers: Vec<&'static [Token]>,
+    builder: Builder,
+}
+
+impl<'a> Parser<'a> {
+    fn start(&mut self) -> Parsed {
+        let root = self.expr(&[])?;
+        match self.peek() {
+            Token::End => Ok(root),
+            _ if self.look(1) == Token::End => {
+                self.unwanted(&[Token::End]);
+                Ok(root)
+            }
+            _ => Err(self.mismatched(&[Token::End])),
+        }
+    }
+
+    /// Parses an expression. `others` are tokens that could stand here as well.
+    fn expr(&mut self, others: &[Token]) -> Parsed {
+        let before = self.nesting;
+        enter(&mut self.nesting.expr)?;
+        let condition = self.operations(others)?;
+        let expr = match self.peek() {
+            Token::Question => self.conditional(condition)?,
+            _ => condition,
+        };
+        self.nesting = before;
+        Ok(expr)
+    }
+
+    fn conditional(&mut self, condition: Id) -> Parsed {
+        let at = self.take().at;
+        let yes = self.operations(&[])?;
+        self.expect(Token::Colon)?;
+        let no = self.expr(&[])?;
+        self.builder.conditional(at, condition, yes, no)
+    }
+
+    fn peek(&self) -> Token {
+        self.look(0)
+    }
+
+    fn look(&self, ahead: usize) -> Token {
+        self.tokens.get(self.next + ahead).map_or(Token::End, |lexeme| lexeme.token)
+    }
+
+    /// The current token. The last token is `Token::End`, which `take` never passes.
+    fn current(&self) -> Lexeme<'a> {
+        self.tokens[self.next]
+    }
+
+    fn take(&mut self) -> Lexeme<'a> {
+        let taken = self.current();
+        if taken.token != Token::End {
+            self.next += 1;
+        }
+        taken
+    }
+
+    fn take_if(&mut self, token: Token) -> bool {
+        let found = self.peek() == token;
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    /// Takes a token that must come next. As in cel-go, one unwanted token before it is skipped.
+    fn expect(&mut self, token: Token) -> Parsed<Lexeme<'a>> {
+        if self.peek() == token {
+            return Ok(self.take());
+        }
+        if self.look(1) == token {
+            self.unwanted(&[token]);
+            self.take();
+            return Ok(self.take());
+        }
+        if self.may_follow(token) {
+            let Lexeme { text, at, .. } = self.current();
+            self.report(at, format!("Syntax error: missing {} at '{text}'", token.name()));
+            return Err(Stop::Syntax);
+        }
+        Err(self.mismatched(&[token]))
+    }
+
+    /// Whether the current token could follow a missing `closer`.
+    fn may_follow(&self, closer: Token) -> bool {
+        let here = self.peek();
+        let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);
+        match closer {
+            Token::CloseParen | Token::CloseBracket | Token::CloseBrace => {
+                operators::is_operator(here) || outer.map_or(here == Token::End, |outer| outer.contains(&here))
+            }
+            Token::Colon => operators::begins_operand(here),
+            _ => false,
+        }
+    }
+
+    fn report(&mut self, at: u32, message: impl Into<String>) {
+        self.builder.issues.push(Issue::new(at, message));
+    }
+
+    fn unwanted(&mut self, expected: &[Token]) {
+        let Lexeme { text, at, .. } = self.current();
+        self.report(at, format!("Syntax error: extraneous input '{text}' expecting {}", listed(expected)));
+    }
+
+    fn mismatched(&mut self, expected: &[Token]) -> Stop {
+        let Lexeme { text, at, .. } = self.current();
+        self.report(at, format!("Syntax error: mismatched input '{text}' expecting {}", listed(expected)));
+        Stop::Syntax
+    }
+}
+
+fn enter(nesting: &mut u32) -> Parsed<()> {
+    *nesting += 1;
+    match *nesting > MAX_NESTING {
+        true => Err(Stop::Limit(format!("expression recursion limit exceeded: {MAX_NESTING}"))),
+        false => Ok(()),
+    }
+}
+
+/// Returns tokens as messages list them.
+fn listed(tokens: &[Token]) -> String {
+    match tokens {
+        [token] => token.name().into(),
+        _ => {
+            let mut sorted = tokens.to_vec();
+            sorted.sort_unstable();
+            let names: Vec<_> = sorted.into_iter().map(Token::name).collect();
+            format!("{{{}}}", names.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    fn message(text: &str) -> String {
+        parse(text).map_or_else(|error| error.to_string(), |_| "accepted".into())
+    }
+
+    #[test]
+    fn nesting_beyond_the_limit_is_refused() {
+        for (open, inner, close) in
+            [("(", "1", ")"), ("[", "", "]"), ("{1:", "2", "}"), ("f(", "1", ")"), ("-(", "1", ")")]
+        {
+            let nested = |depth: usize| format!("{}{inner}{}", open.repeat(depth), close.repeat(depth));
+            assert_eq!(message(&nested(200)), "accepted", "{open}");
+            assert!(
+                message(&nested(250)).starts_with("ERROR: <input>:-1:0: expression recursion limit exceeded: 250"),
+                "{open}"
+            );
+            assert!(message(&nested(20_000)).contains("recursion limit exceeded"), "{open}");
+        }
+    }
+
+    #[test]
+    fn chains_beyond_the_limit_are_refused() {
+        for part in [".b", " + a", " == a", "[0]", ".f()", " * a", " ? a : a"] {
+            assert_eq!(message(&format!("a{}", part.repeat(200))), "accepted", "{part}");
+            assert!(message(&format!("a{}", part.repeat(10_000))).contains("recursion"), "{part}");
+        }
+        for part in [" && a", " || a"] {
+            assert_eq!(message(&format!("a{}", part.repeat(10_000))), "accepted", "{part}");
+        }
+        assert_eq!(message(&format!("{}a", "!".repeat(90_000))), "accepted");
+        assert_eq!(message(&format!("{}a", "-".repeat(90_000))), "accepted");
+    }
+
+    #[test]
+    fn too_long_text_is_refused() {
+        let expected = "ERROR: <input>:-1:0: expression code point size exceeds limit: size: 100001, limit 100000";
+        assert_eq!(message(&" ".repeat(100_001)), expected);
+    }
+}

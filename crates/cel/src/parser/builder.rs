@@ -1,0 +1,124 @@
+//! Adds expressions to the tree, expands macros and limits the depth.
+
+use std::sync::Arc;
+
+use super::{MAX_NESTING, Parsed, Stop, macros};
+use crate::ast::{Expr, Id, Kind, Literal, operator};
+use crate::source::Issue;
+
+/// The maximum depth of a tree. cel-go's own limits allow slightly deeper trees, which no reasonable expression needs. Each pass over the
+/// tree recurses this deep.
+const MAX_DEPTH: u16 = 400;
+
+/// The depths of an expression.
+#[derive(Clone, Copy, Default)]
+struct Depth {
+    /// The depth of the tree.
+    tree: u16,
+    /// The depth as cel-go counts it: operators, selections and calls of members.
+    counted: u16,
+}
+
+pub(super) struct Builder {
+    pub(super) exprs: Vec<Expr>,
+    pub(super) issues: Vec<Issue>,
+    depths: Vec<Depth>,
+}
+
+impl Builder {
+    pub(super) fn new(issues: Vec<Issue>) -> Self {
+        Self { exprs: Vec::new(), issues, depths: Vec::new() }
+    }
+
+    pub(super) fn kind(&self, id: Id) -> &Kind {
+        &self.exprs[id as usize].kind
+    }
+
+    pub(super) fn at(&self, id: Id) -> u32 {
+        self.exprs[id as usize].at
+    }
+
+    /// Adds an expression.
+    pub(super) fn push(&mut self, at: u32, kind: Kind) -> Parsed {
+        self.add(at, kind, false)
+    }
+
+    fn add(&mut self, at: u32, kind: Kind, counted: bool) -> Parsed {
+        let mut depth = Depth::default();
+        children(&kind, &mut |child| {
+            let below = self.depths[child as usize];
+            depth.tree = depth.tree.max(below.tree);
+            depth.counted = depth.counted.max(below.counted);
+        });
+        depth.tree += 1;
+        depth.counted += u16::from(counted);
+        if depth.tree > MAX_DEPTH || u32::from(depth.counted) > MAX_NESTING {
+            return Err(Stop::Limit("max recursion depth exceeded".into()));
+        }
+        // The text has at most 100,000 code points and a macro adds a fixed number of expressions, so ids fit.
+        let id = self.exprs.len() as Id;
+        self.exprs.push(Expr { kind, at });
+        self.depths.push(depth);
+        Ok(id)
+    }
+
+    pub(super) fn literal(&mut self, at: u32, value: Literal) -> Parsed {
+        self.push(at, Kind::Literal(value))
+    }
+
+    pub(super) fn broken(&mut self, at: u32) -> Parsed {
+        self.push(at, Kind::Broken)
+    }
+
+    pub(super) fn ident(&mut self, at: u32, name: &str) -> Parsed {
+        self.push(at, Kind::Ident(name.into()))
+    }
+
+    pub(super) fn select(&mut self, at: u32, operand: Id, field: &str) -> Parsed {
+        self.add(at, Kind::Select { operand, field: field.into(), test_only: false }, true)
+    }
+
+    pub(super) fn call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
+        self.push(at, Kind::Call { function: function.into(), target, args })
+    }
+
+    /// Adds a call that cel-go counts for the depth.
+    pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
+        self.add(at, Kind::Call { function: function.into(), target, args }, true)
+    }
+
+    pub(super) fn conditional(&mut self, at: u32, condition: Id, yes: Id, no: Id) -> Parsed {
+        self.counted_call(at, operator::CONDITIONAL, None, vec![condition, yes, no])
+    }
+
+    pub(super) fn global_call(&mut self, at: u32, function: &Arc<str>, args: Vec<Id>) -> Parsed {
+        match macros::global(self, at, function, &args)? {
+            Some(expanded) => Ok(expanded),
+            None => self.call(at, function, None, args),
+        }
+    }
+
+    pub(super) fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
+        match macros::member(self, at, function, target, &args)? {
+            Some(expanded) => Ok(expanded),
+            None => self.counted_call(at, function, Some(target), args),
+        }
+    }
+}
+
+fn children(kind: &Kind, visit: &mut dyn FnMut(Id)) {
+    match kind {
+        Kind::Literal(_) | Kind::Ident(_) | Kind::Broken => {}
+        Kind::Select { operand, .. } => visit(*operand),
+        Kind::Call { target, args, .. } => target.iter().chain(args).for_each(|id| visit(*id)),
+        Kind::List(items) => items.iter().for_each(|item| visit(item.value)),
+        Kind::Map(entries) => entries.iter().for_each(|entry| {
+            visit(entry.key);
+            visit(entry.value);
+        }),
+        Kind::Struct { fields, .. } => fields.iter().for_each(|field| visit(field.value)),
+        Kind::Fold(fold) => {
+            [fold.range, fold.init, fold.condition, fold.step, fold.result].into_iter().for_each(visit);
+        }
+    }
+}

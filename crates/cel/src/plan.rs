@@ -1,0 +1,129 @@
+//! From a checked expression to the form that is evaluated.
+
+mod build;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::cost::Pricing;
+use crate::library::Function;
+use crate::value::{Key, Value};
+
+pub(crate) use build::plan;
+
+/// An expression to evaluate.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    Const(Value<'static>),
+    Attribute(Box<Attribute>),
+    And(Box<[Plan; 2]>),
+    Or(Box<[Plan; 2]>),
+    Equal(Box<[Plan; 2]>),
+    NotEqual(Box<[Plan; 2]>),
+    NotStrictlyFalse(Box<Plan>),
+    Call(Box<Call>),
+    List(Vec<PlannedItem>),
+    Map(Vec<PlannedEntry>),
+    Object(Box<PlannedObject>),
+    Fold(Box<PlannedFold>),
+    /// A search in a constant list.
+    OneOf(Box<(Plan, HashSet<Key<'static>>)>),
+    OptionalOr(Box<[Plan; 2]>),
+    OptionalOrValue(Box<[Plan; 2]>),
+    /// Appends an item to the list of a comprehension.
+    Append(Box<Append>),
+    /// Adds an entry to the map of a comprehension, or the entries of a map.
+    Insert(Box<Insert>),
+}
+
+#[derive(Debug)]
+pub(crate) struct PlannedItem {
+    pub(crate) value: Plan,
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct PlannedEntry {
+    pub(crate) key: Plan,
+    pub(crate) value: Plan,
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct PlannedObject {
+    pub(crate) name: Arc<str>,
+    pub(crate) fields: Vec<(Arc<str>, PlannedItem)>,
+}
+
+/// A value and the selections that follow it: `a.b[0].?c`.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    pub(crate) base: Base,
+    pub(crate) qualifiers: Vec<Qualifier>,
+    /// Whether only the presence of the last qualifier counts.
+    pub(crate) test_only: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Base {
+    Variable(Arc<str>),
+    /// The variable of a comprehension, by its slot.
+    Local(usize),
+    Value(Plan),
+    /// Condition, value if true, value if false.
+    Conditional(Box<[Plan; 3]>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Qualifier {
+    pub(crate) key: QualifierKey,
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum QualifierKey {
+    Const(Value<'static>),
+    /// An attribute, whose first name costs nothing.
+    Attribute(Attribute),
+    Computed(Plan),
+}
+
+/// A call of a function.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) name: Arc<str>,
+    pub(crate) function: Function,
+    pub(crate) pricing: Pricing,
+    /// The receiver comes first.
+    pub(crate) args: Vec<Plan>,
+    /// Whether the first argument that fails ends the call at no cost.
+    pub(crate) stops_early: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct PlannedFold {
+    pub(crate) range: Plan,
+    pub(crate) init: Plan,
+    pub(crate) condition: Plan,
+    pub(crate) step: Plan,
+    pub(crate) result: Plan,
+    /// The slot of the accumulator. The slots of the variables follow.
+    pub(crate) slot: usize,
+    pub(crate) two_vars: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Append {
+    pub(crate) slot: usize,
+    pub(crate) item: Plan,
+    /// Whether the list with the item is a constant, which costs nothing.
+    pub(crate) constant: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Insert {
+    pub(crate) slot: usize,
+    /// `None` if the value is a map whose entries are added.
+    pub(crate) key: Option<Plan>,
+    pub(crate) value: Plan,
+}

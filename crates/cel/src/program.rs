@@ -1,0 +1,118 @@
+//! Compiled expressions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::activation::Activation;
+use crate::checker::{self, Checked};
+use crate::environment::Environment;
+use crate::error::{EvalError, Failure};
+use crate::estimate::{self, CostRange};
+use crate::eval::Evaluator;
+use crate::meter::Meter;
+use crate::parser;
+use crate::plan::{self, Plan};
+use crate::source::CompileError;
+use crate::types::Type;
+use crate::value::Value;
+
+/// A compiled expression. It is cheap to clone and can be evaluated by several threads.
+#[derive(Clone)]
+pub struct Program(Arc<Compiled>);
+
+struct Compiled {
+    plan: Plan,
+    /// The number of variables of comprehensions.
+    slots: usize,
+    checked: Checked,
+    environment: Arc<Environment>,
+}
+
+/// The value of an expression, and what it cost.
+#[derive(Clone, Debug)]
+pub struct Evaluation<'a> {
+    /// The value.
+    pub value: Value<'a>,
+    /// The cost in units of cel-go's cost model.
+    pub cost: u64,
+}
+
+impl Environment {
+    /// Compiles an expression: parses it, checks its types and evaluates its constant parts.
+    ///
+    /// # Errors
+    ///
+    /// The findings of the parser or the type checker, in cel-go's words, or the failure of a constant part.
+    pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
+        Arc::new(self.clone()).compile_shared(text)
+    }
+
+    /// Compiles an expression without a copy of the environment.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`compile`](Self::compile).
+    pub fn compile_shared(self: &Arc<Self>, text: &str) -> Result<Program, CompileError> {
+        let ast = parser::parse(text)?;
+        let checked = checker::check(self, text, ast)?;
+        let planned = plan::plan(&checked);
+        let (plan, slots) = planned.map_err(|failure| CompileError::of_constant(text, failure.message()))?;
+        Ok(Program(Arc::new(Compiled { plan, slots, checked, environment: self.clone() })))
+    }
+}
+
+impl Program {
+    /// Returns the type of the result.
+    pub fn result_type(&self) -> &Type {
+        self.0.checked.result()
+    }
+
+    /// Whether the expression uses a variable of the environment.
+    pub fn uses(&self, variable: &str) -> bool {
+        self.0.checked.variables.iter().any(|used| **used == *variable)
+    }
+
+    /// Estimates the cost before run time, from the sizes of literals and the limits of schemas.
+    ///
+    /// Without limits, strings and lists are as long as a request allows.
+    pub fn estimate(&self) -> CostRange {
+        estimate::estimate(&self.0.environment, &self.0.checked)
+    }
+
+    /// Evaluates the expression. `budget` is the maximum cost.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the expression in cel-go's words, or that the budget ran out.
+    pub fn evaluate<'a>(&self, activation: &Activation<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
+        let slots = self.0.slots;
+        let mut evaluator = Evaluator {
+            activation,
+            meter: Meter::new(budget),
+            slots: std::iter::repeat_with(|| None).take(slots).collect(),
+            inits: vec![None; slots],
+        };
+        let result = evaluator.eval(&self.0.plan);
+        let cost = evaluator.meter.cost();
+        match result {
+            Ok(value) => Ok(Evaluation { value, cost }),
+            Err(failure) => Err(EvalError { failure, cost }),
+        }
+    }
+
+    /// Evaluates an expression whose result is a boolean, such as a validation rule.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`evaluate`](Self::evaluate). A result of another type is the failure `no such overload`.
+    pub fn test(&self, activation: &Activation<'_>, budget: u64) -> Result<bool, EvalError> {
+        let Evaluation { value, cost } = self.evaluate(activation, budget)?;
+        value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("result_type", self.result_type()).finish_non_exhaustive()
+    }
+}

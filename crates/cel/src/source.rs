@@ -1,0 +1,130 @@
+//! The text of an expression: positions, and findings that point into it.
+
+use std::fmt;
+
+/// A finding of the parser or the type checker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    message: String,
+    /// The offset in code points. `None` if the finding concerns the whole text.
+    at: Option<u32>,
+}
+
+impl Issue {
+    pub(crate) fn new(at: u32, message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: Some(at) }
+    }
+
+    pub(crate) fn whole(message: impl Into<String>) -> Self {
+        Self { message: message.into(), at: None }
+    }
+
+    /// Returns the message without its position.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the offset in code points from the start of the text.
+    pub fn offset(&self) -> Option<u32> {
+        self.at
+    }
+}
+
+/// The findings that refuse an expression.
+///
+/// `Display` writes them as cel-go does: one line with position and message for each finding, then the line of the text and a caret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    issues: Vec<Issue>,
+    text: String,
+    /// Whether a constant part of the expression failed.
+    constant: bool,
+}
+
+/// cel-go reports at most this many findings.
+const MAX_REPORTED: usize = 100;
+/// cel-go omits lines that are longer than this.
+const MAX_SNIPPET_BYTES: usize = 16_384;
+
+impl CompileError {
+    pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
+        // The sort is stable, so findings at the same position keep their order.
+        issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
+        Self { issues, text: text.into(), constant: false }
+    }
+
+    pub(crate) fn of_constant(text: &str, message: &str) -> Self {
+        Self { issues: vec![Issue::whole(message)], text: text.into(), constant: true }
+    }
+
+    /// Whether a constant part of the expression failed, such as `int('x')`. kube-apiserver calls that an instantiation error.
+    pub fn is_in_constant(&self) -> bool {
+        self.constant
+    }
+
+    /// Returns the findings in the order of their positions.
+    pub fn issues(&self) -> &[Issue] {
+        &self.issues
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (true, [issue]) = (self.constant, &*self.issues) {
+            return f.write_str(&issue.message);
+        }
+        let lines = Lines::of(&self.text);
+        for (count, issue) in self.issues.iter().take(MAX_REPORTED).enumerate() {
+            f.write_str(if count == 0 { "" } else { "\n" })?;
+            lines.write(issue, f)?;
+        }
+        match self.issues.len().checked_sub(MAX_REPORTED) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, "\n{more} more errors were truncated"),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// The lines of a text, with the offset of each line in code points.
+struct Lines<'a>(Vec<(u32, &'a str)>);
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut start = 0;
+        let lines = text.split('\n').map(|line| {
+            let here = (start, line);
+            start += count(line) + 1;
+            here
+        });
+        Self(lines.collect())
+    }
+
+    fn write(&self, issue: &Issue, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(at) = issue.at else {
+            return write!(f, "ERROR: <input>:-1:0: {}", issue.message);
+        };
+        let number = self.0.partition_point(|(start, _)| *start <= at).max(1);
+        let (start, line) = self.0[number - 1];
+        if self.0.len() == 1 && line.is_empty() {
+            // cel-go places the end of an empty text before its first column.
+            return write!(f, "ERROR: <input>:1:0: {}", issue.message);
+        }
+        let column = at - start;
+        write!(f, "ERROR: <input>:{number}:{}: {}", column + 1, issue.message)?;
+        if line.len() > MAX_SNIPPET_BYTES {
+            return Ok(());
+        }
+        write!(f, "\n | {}\n | ", line.replace('\t', " "))?;
+        let mut chars = line.chars();
+        for before in chars.by_ref().take(column as usize) {
+            f.write_str(if before.is_ascii() { "." } else { "\u{ff0e}" })?;
+        }
+        f.write_str(if chars.next().is_none_or(|here| here.is_ascii()) { "^" } else { "\u{ff3e}" })
+    }
+}
+
+fn count(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
+}

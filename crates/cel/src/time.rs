@@ -1,0 +1,331 @@
+//! Points and spans of time.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use jiff::civil;
+use jiff::tz::{Offset, TimeZone};
+
+use crate::error::Failure;
+
+const NANOS: i64 = 1_000_000_000;
+/// The first and last second of the years 1 to 9999.
+const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+fn overflow() -> Failure {
+    Failure::new("timestamp overflow")
+}
+
+/// A point in time, with the offset from UTC in which it was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Timestamp {
+    seconds: i64,
+    nanos: u32,
+    /// Seconds east of UTC.
+    offset: i32,
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos))
+    }
+}
+
+impl Timestamp {
+    /// Creates a timestamp from seconds since 1970 and nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If the year is not between 1 and 9999.
+    pub fn new(seconds: i64, nanos: u32) -> Result<Self, Failure> {
+        match RANGE.contains(&seconds) {
+            true => Ok(Self { seconds, nanos: nanos % NANOS as u32, offset: 0 }),
+            false => Err(overflow()),
+        }
+    }
+
+    /// Parses a timestamp in the form of RFC 3339. Returns `None` if the text has another form.
+    pub(crate) fn parse(text: &str) -> Option<Result<Self, Failure>> {
+        let (date, rest) = text.split_at_checked(10)?;
+        let date = parse_date(date)?;
+        let rest = rest.strip_prefix('T')?;
+        let zone = rest.find(['Z', '+', '-'])?;
+        let (clock, zone) = rest.split_at(zone);
+        let offset = parse_offset(zone)?;
+        let (clock, fraction) = match clock.find(['.', ',']) {
+            Some(index) => (&clock[..index], Some(&clock[index + 1..])),
+            None => (clock, None),
+        };
+        let mut parts = clock.split(':');
+        let hour = part(parts.next()?, 1..=2, 23)?;
+        let (minute, second) = (part(parts.next()?, 2..=2, 59)?, part(parts.next()?, 2..=2, 59)?);
+        if parts.next().is_some() {
+            return None;
+        }
+        let nanos = fraction.map_or(Some(0), parse_fraction)?;
+        let days = i64::from(date.since(civil::date(1970, 1, 1)).ok()?.get_days());
+        let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
+        Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
+    }
+
+    /// Parses a date as the midnight in UTC with which it begins.
+    pub(crate) fn parse_date(text: &str) -> Option<Self> {
+        let days = i64::from(parse_date(text)?.since(civil::date(1970, 1, 1)).ok()?.get_days());
+        Some(Self { seconds: days * 86_400, nanos: 0, offset: 0 })
+    }
+
+    /// Returns the seconds since 1970.
+    pub fn seconds(&self) -> i64 {
+        self.seconds
+    }
+
+    /// Returns the nanoseconds within the second.
+    pub fn nanos(&self) -> u32 {
+        self.nanos
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.seconds == *RANGE.start() && self.nanos == 0
+    }
+
+    pub(crate) fn in_utc(self) -> Self {
+        Self { offset: 0, ..self }
+    }
+
+    pub(crate) fn plus(self, nanos: i64) -> Result<Self, Failure> {
+        let total = i128::from(self.seconds) * i128::from(NANOS) + i128::from(self.nanos) + i128::from(nanos);
+        let seconds = i64::try_from(total.div_euclid(i128::from(NANOS))).map_err(|_| overflow())?;
+        let moved = Self::new(seconds, total.rem_euclid(i128::from(NANOS)) as u32)?;
+        Ok(Self { offset: self.offset, ..moved })
+    }
+
+    /// Returns the span from another point in nanoseconds.
+    pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
+        let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
+        i64::try_from(nanos(self) - nanos(other)).map_err(|_| Failure::new("integer overflow"))
+    }
+
+    /// Returns the date and the clock time in a time zone: an IANA name or an offset such as `-02:30`.
+    pub(crate) fn civil(self, zone: &str) -> Result<civil::DateTime, Failure> {
+        let time = jiff::Timestamp::new(self.seconds, self.nanos as i32).map_err(|_| overflow())?;
+        if let Some((hours, minutes)) = zone.split_once(':') {
+            let (hours, minutes) = (atoi(hours)?, atoi(minutes)?);
+            let minutes = match zone.starts_with('-') {
+                true => hours.saturating_mul(60).saturating_sub(minutes),
+                false => hours.saturating_mul(60).saturating_add(minutes),
+            };
+            let seconds =
+                i32::try_from(minutes.saturating_mul(60)).ok().and_then(|seconds| Offset::from_seconds(seconds).ok());
+            let offset = seconds.ok_or_else(|| Failure::new(format!("unknown time zone {zone}")))?;
+            return Ok(offset.to_datetime(time));
+        }
+        if matches!(zone, "" | "UTC" | "Local") {
+            return Ok(Offset::UTC.to_datetime(time));
+        }
+        let unknown = || Failure::new(format!("unknown time zone {zone}"));
+        // jiff ignores the case of names, and Go does not.
+        let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
+        Ok(zone.to_datetime(time))
+    }
+}
+
+/// The form of RFC 3339, with as many digits of a fraction as it needs.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = self.seconds + i64::from(self.offset);
+        let time = jiff::Timestamp::new(local, 0).map(|time| Offset::UTC.to_datetime(time)).map_err(|_| fmt::Error)?;
+        let (date, clock) = (time.date(), time.time());
+        write!(f, "{:04}-{:02}-{:02}T", date.year(), date.month(), date.day())?;
+        write!(f, "{:02}:{:02}:{:02}", clock.hour(), clock.minute(), clock.second())?;
+        if self.nanos != 0 {
+            write!(f, ".{}", format!("{:09}", self.nanos).trim_end_matches('0'))?;
+        }
+        match self.offset / 60 {
+            0 => f.write_str("Z"),
+            minutes => {
+                let sign = if minutes < 0 { '-' } else { '+' };
+                write!(f, "{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60)
+            }
+        }
+    }
+}
+
+fn part(text: &str, length: std::ops::RangeInclusive<usize>, max: i64) -> Option<i64> {
+    let digits = length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value = digits.then(|| text.parse().ok()).flatten()?;
+    (value <= max).then_some(value)
+}
+
+fn parse_date(text: &str) -> Option<civil::Date> {
+    let mut parts = text.split('-');
+    let mut next = |length: usize| part(parts.next()?, length..=length, 9999);
+    let (year, month, day) = (next(4)?, next(2)?, next(2)?);
+    if parts.next().is_some() {
+        return None;
+    }
+    civil::Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+}
+
+fn parse_offset(text: &str) -> Option<i32> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let (hours, minutes) = text[1..].split_once(':')?;
+    let seconds = part(hours, 2..=2, 24)? * 3600 + part(minutes, 2..=2, 60)? * 60;
+    i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
+}
+
+/// Returns the nanoseconds of the digits of a fraction. Further digits are cut.
+fn parse_fraction(digits: &str) -> Option<u32> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    format!("{digits:0<9}").get(..9)?.parse().ok()
+}
+
+fn atoi(text: &str) -> Result<i64, Failure> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let value =
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten();
+    let quoted = crate::value::quoted(text);
+    value.ok_or_else(|| Failure::new(format!("strconv.Atoi: parsing {quoted}: invalid syntax")))
+}
+
+/// Returns the seconds of a duration, as `string(duration)` does.
+pub(crate) fn duration_text(nanos: i64) -> String {
+    let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / 1e9;
+    format!("{seconds}s")
+}
+
+/// Parses a duration such as `1h30m` or `-1.5s`, as Go does.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let whole_end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (whole, after) = rest.split_at(whole_end);
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(after) => after.split_at(after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len())),
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let unit_end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let unit = unit_nanos(unit)?;
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let scaled = whole.checked_mul(unit).filter(|scaled| *scaled <= 1 << 63)?;
+        total = total.checked_add(scaled)?.checked_add(fraction_nanos(fraction, unit))?;
+        if total > 1 << 63 {
+            return None;
+        }
+        rest = after;
+    }
+    match negative {
+        true => Some((total as i64).wrapping_neg()),
+        false => i64::try_from(total).ok(),
+    }
+}
+
+fn unit_nanos(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "ns" => 1,
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    })
+}
+
+/// Returns the part of a unit that the digits of a fraction stand for. Go stops at digits that do not fit.
+fn fraction_nanos(digits: &str, unit: u64) -> u64 {
+    let (mut value, mut scale) = (0_u64, 1.0_f64);
+    for digit in digits.bytes() {
+        let Some(next) = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0'))) else {
+            break;
+        };
+        if next > 1 << 63 {
+            break;
+        }
+        value = next;
+        scale *= 10.0;
+    }
+    (value as f64 * (unit as f64 / scale)) as u64
+}
+
+/// Parses the times of OpenAPI schemas: RFC 3339, also without a zone.
+pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
+    if text.is_empty() {
+        return Timestamp::new(0, 0).ok();
+    }
+    Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
+}
+
+/// Units of durations in OpenAPI schemas. A unit may continue after the last name.
+const UNITS: [(&[&str], i64); 8] = [
+    (&["ns", "nano"], 1),
+    (&["us", "\u{b5}s", "micro"], 1_000),
+    (&["ms", "milli"], 1_000_000),
+    (&["s", "sec"], NANOS),
+    (&["m", "min"], 60 * NANOS),
+    (&["h", "hr", "hour"], 3_600 * NANOS),
+    (&["d", "day"], 86_400 * NANOS),
+    (&["w", "wk", "week"], 604_800 * NANOS),
+];
+
+/// Parses the durations of OpenAPI schemas: Go's, or numbers and units in words such as `3 days`.
+pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
+    parse_duration(text).or_else(|| words(text))
+}
+
+fn words(text: &str) -> Option<i64> {
+    let (mut total, mut found) = (0_i64, false);
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let digits = &rest[start..];
+        let end = digits.find(|c: char| !c.is_ascii_digit())?;
+        let after = digits[end..].trim_start();
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != '\u{b5}').unwrap_or(after.len());
+        rest = &after[letters..];
+        if letters == 0 {
+            continue;
+        }
+        let count: i64 = digits[..end].parse().ok()?;
+        let unit = &after[..letters];
+        let matching = UNITS.iter().filter(|(names, _)| {
+            names.iter().any(|name| name.eq_ignore_ascii_case(unit))
+                || names.last().is_some_and(|last| unit.starts_with(last))
+        });
+        for (_, nanos) in matching {
+            total = total.wrapping_add(count.wrapping_mul(*nanos));
+            found = true;
+        }
+    }
+    found.then_some(total)
+}

@@ -1,0 +1,262 @@
+//! Values of expressions.
+
+mod compare;
+mod format;
+mod json;
+mod list;
+mod map;
+mod object;
+mod text;
+
+use std::sync::Arc;
+
+pub(crate) use compare::key_of;
+pub(crate) use format::{go_float, quoted};
+pub use list::List;
+pub use map::Map;
+pub(crate) use map::{Entries, Key};
+pub use object::{Object, Opaque};
+pub use text::Text;
+
+use crate::ast::Literal;
+use crate::node::{Node, Scalar};
+use crate::time::Timestamp;
+use crate::types::Type;
+
+/// The value of a variable or of an expression.
+///
+/// Lists and maps can refer to data of the caller, so a value lives at most as long as that data.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// `null`.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    Uint(u64),
+    /// A floating-point number.
+    Double(f64),
+    /// A string.
+    String(Text<'a>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+    /// A span of time in nanoseconds.
+    Duration(i64),
+    /// A point in time.
+    Timestamp(Timestamp),
+    /// A list.
+    List(List<'a>),
+    /// A map.
+    Map(Map<'a>),
+    /// A value that may be absent.
+    Optional(Option<Arc<Value<'a>>>),
+    /// A type as a value.
+    Type(Type),
+    /// An object that an expression created, such as `JSONPatch{…}`.
+    Object(Arc<Object<'a>>),
+    /// A value of a library, such as an IP address.
+    Opaque(Opaque),
+}
+
+impl<'a> Value<'a> {
+    /// Returns the value of data without a schema.
+    pub fn of(node: &'a dyn Node) -> Self {
+        match node.scalar() {
+            Scalar::Null => Self::Null,
+            Scalar::Bool(value) => Self::Bool(value),
+            Scalar::Int(value) => Self::Int(value),
+            // Kubernetes decodes integers beyond 64 signed bits as floating-point numbers.
+            Scalar::Uint(value) => Self::Double(value as f64),
+            Scalar::Double(value) => Self::Double(value),
+            Scalar::String(text) => Self::String(Text::Borrowed(text)),
+            Scalar::List => Self::List(List::of(node, None)),
+            Scalar::Map => Self::Map(Map::of(node, None)),
+        }
+    }
+
+    /// Returns a string.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Self::String(Text::Owned(text.into()))
+    }
+
+    /// Returns a list of values.
+    pub fn list(items: Vec<Value<'a>>) -> Self {
+        Self::List(List::from(items))
+    }
+
+    /// Returns a map with string keys. If a key occurs twice, the last value counts.
+    pub fn map(fields: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
+        let mut entries = Entries::default();
+        for (name, value) in fields {
+            entries.set(Key::String(Text::Borrowed(name)), value);
+        }
+        Self::Map(Map::from(entries))
+    }
+
+    /// Returns an optional value that is present.
+    pub fn some(value: Self) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// The optional value that is absent.
+    pub const NONE: Self = Self::Optional(None);
+
+    pub(crate) fn strings(items: impl IntoIterator<Item = String>) -> Self {
+        Self::list(items.into_iter().map(Self::string).collect())
+    }
+
+    /// Returns the boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns the string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the type at run time. The types of items, keys and values are `Dyn`.
+    pub fn type_of(&self) -> Type {
+        match self {
+            Self::Null => Type::Null,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Uint(_) => Type::Uint,
+            Self::Double(_) => Type::Double,
+            Self::String(_) => Type::String,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Duration(_) => Type::Duration,
+            Self::Timestamp(_) => Type::Timestamp,
+            Self::List(_) => Type::list(Type::Dyn),
+            Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Optional(_) => Type::optional(Type::Dyn),
+            Self::Type(_) => Type::type_of(Type::Dyn),
+            Self::Object(object) => Type::Object(object.type_name().into()),
+            Self::Opaque(value) => value.type_of(),
+        }
+    }
+
+    /// Returns the size that costs depend on. It is 1 for values without a size.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Optional(Some(value)) => value.library_size(),
+            _ => self.library_size(),
+        }
+    }
+
+    /// Returns the size as Kubernetes' libraries count it, which do not look into optional values.
+    pub(crate) fn library_size(&self) -> u64 {
+        self.length().unwrap_or(1)
+    }
+
+    /// Returns what the function `size` returns, if the value has a size.
+    pub(crate) fn length(&self) -> Option<u64> {
+        Some(match self {
+            Self::String(text) => text.chars().count() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.len() as u64,
+            Self::Map(map) => map.len() as u64,
+            Self::Opaque(value) => value.length()?,
+            _ => return None,
+        })
+    }
+
+    /// Returns about how long it takes to look at the whole value without what it contains.
+    pub(crate) fn weight(&self) -> u64 {
+        let length = match self {
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        1 + length as u64 / 8
+    }
+
+    /// Whether it is the zero value of its type, as `optional.ofNonZeroValue` means it.
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(value) => !value,
+            Self::Int(value) | Self::Duration(value) => *value == 0,
+            Self::Uint(value) => *value == 0,
+            Self::Double(value) => *value == 0.0,
+            Self::String(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Timestamp(time) => time.is_zero(),
+            Self::List(list) => list.is_empty(),
+            Self::Map(map) => map.is_empty(),
+            Self::Object(object) => object.fields().next().is_none(),
+            Self::Optional(_) | Self::Type(_) | Self::Opaque(_) => false,
+        }
+    }
+}
+
+impl From<&Literal> for Value<'_> {
+    fn from(literal: &Literal) -> Self {
+        match literal {
+            Literal::Null => Self::Null,
+            Literal::Bool(value) => Self::Bool(*value),
+            Literal::Int(value) => Self::Int(*value),
+            Literal::Uint(value) => Self::Uint(*value),
+            Literal::Double(value) => Self::Double(*value),
+            Literal::String(text) => Self::String(Text::Owned(text.clone())),
+            Literal::Bytes(bytes) => Self::Bytes(bytes.clone()),
+        }
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(value: u64) -> Self {
+        Self::Uint(value)
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(value: f64) -> Self {
+        Self::Double(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::String(Text::Borrowed(text))
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::string(text)
+    }
+}
+
+impl<'a> From<&'a serde_json::Value> for Value<'a> {
+    fn from(value: &'a serde_json::Value) -> Self {
+        Self::of(value)
+    }
+}
+
+impl<'a> From<&'a pintle_json::Json> for Value<'a> {
+    fn from(value: &'a pintle_json::Json) -> Self {
+        Self::of(value)
+    }
+}

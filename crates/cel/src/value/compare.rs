@@ -1,0 +1,318 @@
+//! Equality and order.
+
+use std::cmp::Ordering;
+
+use super::{List, Map, Object, Opaque, Value};
+use crate::error::Failure;
+use crate::meter::Meter;
+use crate::node::{Node, Scalar};
+use crate::schema::ListKind;
+
+/// The maximum depth of values that are compared.
+const MAX_DEPTH: usize = 256;
+
+impl<'a> Value<'a> {
+    /// Returns what `==` returns.
+    ///
+    /// # Errors
+    ///
+    /// As in kube-apiserver, data with a schema fails to compare with values of another kind.
+    pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
+        self.equals_within(other, &mut Meter::new(u64::MAX))
+    }
+
+    /// Returns what `==` returns, and counts the work.
+    pub(crate) fn equals_within(&self, other: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
+        equal(self, other, &mut Walk { depth: MAX_DEPTH, meter })
+    }
+
+    /// Returns the order of two values.
+    ///
+    /// # Errors
+    ///
+    /// Values of different kinds and numbers that are not a number have no order.
+    pub(crate) fn compare(&self, other: &Value<'a>) -> Result<Ordering, Failure> {
+        let numbers = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
+        if numbers(self) || numbers(other) {
+            return Err(Failure::new("NaN values cannot be ordered"));
+        }
+        Ok(match (self, other) {
+            (Self::Bool(left), Self::Bool(right)) => left.cmp(right),
+            (Self::String(left), Self::String(right)) => (**left).cmp(&**right),
+            (Self::Bytes(left), Self::Bytes(right)) => left.cmp(right),
+            (Self::Duration(left), Self::Duration(right)) => left.cmp(right),
+            (Self::Timestamp(left), Self::Timestamp(right)) => left.cmp(right),
+            _ => return numeric(self, other).ok_or_else(Failure::no_overload),
+        })
+    }
+}
+
+/// Returns the order of two numbers. `None` if a value is no number.
+fn numeric(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
+    Some(match (left, right) {
+        (Value::Int(left), Value::Int(right)) => left.cmp(right),
+        (Value::Uint(left), Value::Uint(right)) => left.cmp(right),
+        (Value::Double(left), Value::Double(right)) => float(*left, *right),
+        (Value::Int(left), Value::Uint(right)) => i128::from(*left).cmp(&i128::from(*right)),
+        (Value::Uint(left), Value::Int(right)) => i128::from(*left).cmp(&i128::from(*right)),
+        (Value::Double(left), Value::Int(right)) => double_int(*left, *right),
+        (Value::Int(left), Value::Double(right)) => double_int(*right, *left).reverse(),
+        (Value::Double(left), Value::Uint(right)) => double_uint(*left, *right),
+        (Value::Uint(left), Value::Double(right)) => double_uint(*right, *left).reverse(),
+        _ => return None,
+    })
+}
+
+fn float(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right).unwrap_or(Ordering::Equal)
+}
+
+fn double_int(left: f64, right: i64) -> Ordering {
+    match left {
+        _ if left < i64::MIN as f64 => Ordering::Less,
+        _ if left > i64::MAX as f64 => Ordering::Greater,
+        _ => float(left, right as f64),
+    }
+}
+
+fn double_uint(left: f64, right: u64) -> Ordering {
+    match left {
+        _ if left < 0.0 => Ordering::Less,
+        _ if left > u64::MAX as f64 => Ordering::Greater,
+        _ => float(left, right as f64),
+    }
+}
+
+/// The depth and the work that a comparison may still use.
+struct Walk<'m> {
+    depth: usize,
+    meter: &'m mut Meter,
+}
+
+fn equal<'a>(left: &Value<'a>, right: &Value<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    walk.meter.work(4 + left.weight().min(right.weight()))?;
+    walk.depth = walk.depth.checked_sub(1).ok_or_else(|| Failure::new("values are nested too deep to compare"))?;
+    let equal = equal_kinds(left, right, walk);
+    walk.depth += 1;
+    equal
+}
+
+fn equal_kinds<'a>(left: &Value<'a>, right: &Value<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    Ok(match (left, right) {
+        (Value::Null, _) | (_, Value::Null) => matches!((left, right), (Value::Null, Value::Null)),
+        (Value::List(left), Value::List(right)) => return equal_lists(left, right, walk),
+        (Value::Map(left), Value::Map(right)) => return equal_maps(left, right, walk),
+        (Value::List(list), _) if list.schema().is_some() => return Err(Failure::no_overload()),
+        (Value::Map(map), _) if map.node().is_some_and(|(_, schema)| schema.is_some()) => {
+            return Err(Failure::no_overload());
+        }
+        (Value::Bool(left), Value::Bool(right)) => left == right,
+        (Value::String(left), Value::String(right)) => left == right,
+        (Value::Bytes(left), Value::Bytes(right)) => left == right,
+        (Value::Duration(left), Value::Duration(right)) => left == right,
+        (Value::Timestamp(left), Value::Timestamp(right)) => left == right,
+        (Value::Type(left), Value::Type(right)) => left.name() == right.name(),
+        (Value::Optional(left), Value::Optional(right)) => match (left, right) {
+            (Some(left), Some(right)) => return equal(left, right, walk),
+            (left, right) => left.is_none() && right.is_none(),
+        },
+        (Value::Object(left), Value::Object(right)) => return equal_objects(left, right, walk),
+        (Value::Opaque(left), Value::Opaque(right)) => return left.equals(right),
+        (Value::Opaque(_), _) => return Err(Failure::no_overload()),
+        (Value::Double(left), _) if left.is_nan() => false,
+        (_, Value::Double(right)) if right.is_nan() => false,
+        _ => numeric(left, right) == Some(Ordering::Equal),
+    })
+}
+
+fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    if left.len() != right.len() {
+        return Ok(false);
+    }
+    match left.kind() {
+        ListKind::Atomic => {}
+        ListKind::Set => return same_members(left, right, walk),
+        ListKind::Keyed(keys) => return same_entries(left, right, keys, walk),
+    }
+    let strict = left.schema().is_some();
+    for (left, right) in left.iter().zip(right.iter()) {
+        match equal(&left?, &right?, walk) {
+            Ok(true) => {}
+            // Lists of expressions treat items that fail to compare as equal.
+            Err(Failure::Error(_)) if !strict => {}
+            other => return other,
+        }
+    }
+    Ok(true)
+}
+
+/// Compares sets: each item of the right list must be in the left one.
+fn same_members<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    let known = left.to_vec()?;
+    let strings: Option<std::collections::HashSet<_>> = known.iter().map(Value::as_str).collect();
+    for item in right.iter() {
+        let item = item?;
+        let found = match (&strings, item.as_str()) {
+            (Some(strings), Some(text)) => strings.contains(text),
+            (Some(_), None) => false,
+            (None, _) => contains(&known, &item, walk)?,
+        };
+        if !found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    for known in known {
+        match equal(known, item, walk) {
+            Ok(true) => return Ok(true),
+            Err(Failure::Budget) => return Err(Failure::Budget),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Compares lists with keys: each item of the right list must equal the item of the left one with the same keys.
+fn same_entries<'a>(
+    left: &List<'a>,
+    right: &List<'a>,
+    keys: &[Box<str>],
+    walk: &mut Walk<'_>,
+) -> Result<bool, Failure> {
+    let known = left.to_vec()?;
+    let by_key: std::collections::HashMap<_, _> = known.iter().map(|item| (key_of(item, keys), item)).collect();
+    for item in right.iter() {
+        let item = item?;
+        match by_key.get(&key_of(&item, keys)) {
+            None => return Ok(false),
+            Some(known) => match equal(known, &item, walk) {
+                Ok(true) => {}
+                other => return other,
+            },
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the values of an item's keys in a form that is equal for equal keys.
+pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
+    let Value::Map(map) = item else { return vec![] };
+    let raw = |name: &str| match map.node() {
+        Some((node, _)) => node.field(name).map(|field| format!("{:?}", field.scalar())),
+        None => map.field(name).ok().flatten().map(|value| raw_text(&value)),
+    };
+    keys.iter().map(|name| raw(name)).collect()
+}
+
+/// Returns what `Debug` of the scalar of the same data shows.
+fn raw_text(value: &Value<'_>) -> String {
+    let scalar = match value {
+        Value::Null => Scalar::Null,
+        Value::Bool(value) => Scalar::Bool(*value),
+        Value::Int(value) => Scalar::Int(*value),
+        Value::Uint(value) => Scalar::Uint(*value),
+        Value::Double(value) => Scalar::Double(*value),
+        Value::String(text) => Scalar::String(text),
+        Value::List(_) => Scalar::List,
+        _ => Scalar::Map,
+    };
+    format!("{scalar:?}")
+}
+
+fn equal_maps<'a>(left: &Map<'a>, right: &Map<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    if left.len() != right.len() {
+        return Ok(false);
+    }
+    if let Some((node, Some(schema))) = left.node() {
+        return equal_typed_maps(node, schema, right, walk);
+    }
+    for key in left.keys() {
+        let key = key.value();
+        let (Some(left), Some(right)) = (left.get(&key)?, right.get(&key)?) else { return Ok(false) };
+        match equal(&left, &right, walk) {
+            Ok(true) | Err(Failure::Error(_)) => {}
+            other => return other,
+        }
+    }
+    Ok(true)
+}
+
+fn equal_typed_maps<'a>(
+    node: &'a dyn Node,
+    schema: &'a crate::schema::Schema,
+    right: &Map<'a>,
+    walk: &mut Walk<'_>,
+) -> Result<bool, Failure> {
+    for (name, field) in node.fields() {
+        if schema.declares(name) {
+            match (schema.field(node, name)?, right.field(name)?) {
+                (Some(left), Some(right)) => match equal(&left, &right, walk) {
+                    Ok(true) => {}
+                    other => return other,
+                },
+                (None, None) => {}
+                _ => return Ok(false),
+            }
+        } else {
+            let Some((other, Some(_))) = right.node() else { return Err(Failure::no_overload()) };
+            if let Some(other) = other.field(name)
+                && !same_data(field, other, walk)?
+            {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two trees of data without a schema are equal.
+fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    let (a, b) = (left.scalar(), right.scalar());
+    walk.meter.work(4)?;
+    if left.len() != right.len() || !matches!((a, b), (Scalar::List, Scalar::List) | (Scalar::Map, Scalar::Map)) {
+        return Ok(a == b && left.len() == right.len());
+    }
+    walk.depth = walk.depth.checked_sub(1).ok_or_else(|| Failure::new("values are nested too deep to compare"))?;
+    let mut equal = true;
+    if a == Scalar::List {
+        for pair in (0..left.len()).filter_map(|index| left.item(index).zip(right.item(index))) {
+            equal = equal && same_data(pair.0, pair.1, walk)?;
+        }
+    } else {
+        for (name, field) in left.fields() {
+            equal = equal && right.field(name).map_or(Ok(false), |other| same_data(field, other, walk))?;
+        }
+    }
+    walk.depth += 1;
+    Ok(equal)
+}
+
+fn equal_objects<'a>(left: &Object<'a>, right: &Object<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    if left.type_name() != right.type_name() || left.fields().count() != right.fields().count() {
+        return Ok(false);
+    }
+    for (name, value) in left.fields() {
+        let Some(other) = right.field(name) else { return Ok(false) };
+        if !equal(value, other, walk)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl Opaque {
+    fn equals(&self, other: &Self) -> Result<bool, Failure> {
+        Ok(match (self, other) {
+            (Self::Ip(left), Self::Ip(right)) => left == right,
+            (Self::Cidr(left), Self::Cidr(right)) => left == right,
+            (Self::Quantity(left), Self::Quantity(right)) => left.cmp(right).is_eq(),
+            (Self::Semver(left), Self::Semver(right)) => left.cmp(right).is_eq(),
+            (Self::Url(left), Self::Url(right)) => left.text() == right.text(),
+            (Self::Format(left), Self::Format(right)) => left.name == right.name,
+            _ => return Err(Failure::no_overload()),
+        })
+    }
+}

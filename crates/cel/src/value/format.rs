@@ -1,0 +1,176 @@
+//! Texts of values.
+
+use std::fmt;
+
+use super::{Opaque, Value};
+use crate::time;
+
+/// The maximum depth of values that are written.
+const MAX_DEPTH: usize = 256;
+
+/// The literal that has the value, as cel-go formats results. Values deeper than 256 levels end in `…`.
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(self, f, MAX_DEPTH)
+    }
+}
+
+impl Value<'_> {
+    /// Returns the text that Go's `%v` writes for a key.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::String(text) => text.to_string(),
+            Self::Double(value) => go_float(*value),
+            Self::Uint(value) => value.to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns the name of cel-go's type of values.
+    pub(crate) fn go_type(&self) -> &'static str {
+        match self {
+            Self::Null => "types.Null",
+            Self::Bool(_) => "types.Bool",
+            Self::Int(_) => "types.Int",
+            Self::Uint(_) => "types.Uint",
+            Self::Double(_) => "types.Double",
+            Self::String(_) => "types.String",
+            Self::Bytes(_) => "types.Bytes",
+            Self::Duration(_) => "types.Duration",
+            Self::Timestamp(_) => "types.Timestamp",
+            Self::List(_) => "*types.baseList",
+            Self::Map(_) => "*types.baseMap",
+            Self::Optional(_) => "*types.Optional",
+            Self::Type(_) => "*types.Type",
+            Self::Object(_) => "*dynamic.ObjectVal",
+            Self::Opaque(_) => "cel.Value",
+        }
+    }
+}
+
+fn write(value: &Value<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+    let Some(depth) = depth.checked_sub(1) else { return f.write_str("…") };
+    match value {
+        Value::Null => f.write_str("null"),
+        Value::Bool(value) => write!(f, "{value}"),
+        Value::Int(value) => write!(f, "{value}"),
+        Value::Uint(value) => write!(f, "{value}u"),
+        Value::Double(value) => double(*value, f),
+        Value::String(text) => f.write_str(&quoted(text)),
+        Value::Bytes(bytes) => {
+            f.write_str("b\"")?;
+            bytes.iter().try_for_each(|byte| write!(f, "\\{byte:03o}"))?;
+            f.write_str("\"")
+        }
+        Value::Duration(nanos) => write!(f, "duration(\"{}\")", time::duration_text(*nanos)),
+        Value::Timestamp(time) => write!(f, "timestamp(\"{}\")", time.in_utc()),
+        Value::Type(inner) => f.write_str(inner.name()),
+        Value::List(list) => {
+            f.write_str("[")?;
+            for (count, item) in list.iter().enumerate() {
+                f.write_str(if count == 0 { "" } else { ", " })?;
+                match item {
+                    Ok(item) => write(&item, f, depth)?,
+                    Err(failure) => write!(f, "{failure}")?,
+                }
+            }
+            f.write_str("]")
+        }
+        Value::Map(map) => {
+            let mut entries: Vec<_> = map.keys().into_iter().map(|key| (key.value().to_string(), key)).collect();
+            entries.sort_by(|left, right| left.0.cmp(&right.0));
+            f.write_str("{")?;
+            for (count, (text, key)) in entries.iter().enumerate() {
+                write!(f, "{}{text}: ", if count == 0 { "" } else { ", " })?;
+                match map.get(&key.value()) {
+                    Ok(Some(value)) => write(&value, f, depth)?,
+                    Ok(None) => {}
+                    Err(failure) => write!(f, "{failure}")?,
+                }
+            }
+            f.write_str("}")
+        }
+        Value::Optional(None) => f.write_str("optional.none()"),
+        Value::Optional(Some(value)) => {
+            f.write_str("optional.of(")?;
+            write(value, f, depth)?;
+            f.write_str(")")
+        }
+        Value::Object(object) => {
+            write!(f, "{}{{", object.type_name())?;
+            for (count, (name, value)) in object.fields().enumerate() {
+                write!(f, "{}{name}: ", if count == 0 { "" } else { ", " })?;
+                write(value, f, depth)?;
+            }
+            f.write_str("}")
+        }
+        Value::Opaque(value) => opaque(value, f),
+    }
+}
+
+fn double(value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match value {
+        _ if value.is_nan() => f.write_str("double(\"NaN\")"),
+        _ if value.is_infinite() => {
+            write!(f, "double(\"{}Infinity\")", if value < 0.0 { "-" } else { "" })
+        }
+        _ => {
+            let text = value.to_string();
+            write!(f, "{text}{}", if text.contains('.') { "" } else { ".0" })
+        }
+    }
+}
+
+fn opaque(value: &Opaque, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match value {
+        Opaque::Ip(address) => write!(f, "{address}"),
+        Opaque::Cidr(cidr) => write!(f, "{cidr}"),
+        Opaque::Quantity(quantity) => write!(f, "{quantity}"),
+        Opaque::Semver(version) => write!(f, "{version}"),
+        Opaque::Url(url) => f.write_str(url.text()),
+        Opaque::Format(format) => f.write_str(format.name),
+        Opaque::Authorization(_) | Opaque::Decision(_) => f.write_str(value.type_of().name()),
+    }
+}
+
+/// Returns a text in quotes, as Go's `%q` writes it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{b}' => quoted.push_str("\\v"),
+            _ if (c as u32) < 0x20 || c == '\u{7f}' => quoted.push_str(&format!("\\x{:02x}", c as u32)),
+            '\u{80}'..='\u{a0}' | '\u{ad}' | '\u{2028}'..='\u{202f}' | '\u{feff}' => {
+                quoted.push_str(&format!("\\u{:04x}", c as u32));
+            }
+            _ => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Returns a number as Go's `%g` writes it.
+pub(crate) fn go_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-Inf" } else { "+Inf" }.into();
+    }
+    let shortest = format!("{value:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    match exponent {
+        -4..6 => value.to_string(),
+        _ => format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()),
+    }
+}

@@ -1,0 +1,96 @@
+//! Values as JSON.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map as Fields, Number, Value as Json};
+
+use super::{Key, Opaque, Value};
+use crate::error::Failure;
+use crate::node::{Node, Scalar};
+use crate::time;
+
+/// The maximum depth of values that are converted.
+const MAX_DEPTH: usize = 256;
+
+impl Value<'_> {
+    /// Returns the value as JSON. Objects that the expression created become JSON objects, and absent optional values `null`.
+    ///
+    /// # Errors
+    ///
+    /// If the value has no form in JSON, a map has a key that is not a string, or values are nested deeper than 256 levels.
+    pub fn to_json(&self) -> Result<Json, Failure> {
+        json(self, MAX_DEPTH)
+    }
+}
+
+fn json(value: &Value<'_>, depth: usize) -> Result<Json, Failure> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Failure::new("values are nested too deep to convert to JSON"));
+    };
+    Ok(match value {
+        Value::Null | Value::Optional(None) => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::Uint(value) => Json::from(*value),
+        Value::Double(value) => {
+            let number = Number::from_f64(*value);
+            Json::Number(number.ok_or_else(|| Failure::new(format!("JSON has no number {value}")))?)
+        }
+        Value::String(text) => Json::String(text.to_string()),
+        Value::Bytes(bytes) => Json::String(STANDARD.encode(bytes)),
+        Value::Duration(nanos) => Json::String(time::duration_text(*nanos)),
+        Value::Timestamp(time) => Json::String(time.to_string()),
+        Value::List(list) => Json::Array(list.iter().map(|item| json(&item?, depth)).collect::<Result<_, _>>()?),
+        Value::Map(map) => match map.node() {
+            Some((node, _)) => copied(node, depth)?,
+            None => {
+                let mut fields = Fields::new();
+                for key in map.keys() {
+                    let Key::String(name) = &key else {
+                        return Err(Failure::new(format!("JSON has no key {}", key.value())));
+                    };
+                    if let Some(value) = map.get(&key.value())? {
+                        fields.insert(name.to_string(), json(&value, depth)?);
+                    }
+                }
+                Json::Object(fields)
+            }
+        },
+        Value::Optional(Some(value)) => json(value, depth)?,
+        Value::Object(object) => {
+            let fields = object.fields().map(|(name, value)| Ok((name.to_string(), json(value, depth)?)));
+            Json::Object(fields.collect::<Result<_, _>>()?)
+        }
+        Value::Opaque(Opaque::Ip(address)) => Json::String(address.to_string()),
+        Value::Opaque(Opaque::Cidr(cidr)) => Json::String(cidr.to_string()),
+        Value::Opaque(Opaque::Quantity(quantity)) => Json::String(quantity.to_string()),
+        Value::Opaque(Opaque::Semver(version)) => Json::String(version.to_string()),
+        Value::Opaque(Opaque::Url(url)) => Json::String(url.text().into()),
+        Value::Type(_) | Value::Opaque(_) => {
+            return Err(Failure::new(format!("JSON has no value of type {}", value.type_of())));
+        }
+    })
+}
+
+/// Copies data of the caller.
+fn copied(node: &dyn Node, depth: usize) -> Result<Json, Failure> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Failure::new("values are nested too deep to convert to JSON"));
+    };
+    Ok(match node.scalar() {
+        Scalar::Null => Json::Null,
+        Scalar::Bool(value) => Json::Bool(value),
+        Scalar::Int(value) => Json::from(value),
+        Scalar::Uint(value) => Json::from(value),
+        Scalar::Double(value) => Number::from_f64(value).map_or(Json::Null, Json::Number),
+        Scalar::String(text) => Json::String(text.into()),
+        Scalar::List => {
+            let items = (0..node.len()).filter_map(|index| node.item(index));
+            Json::Array(items.map(|item| copied(item, depth)).collect::<Result<_, _>>()?)
+        }
+        Scalar::Map => {
+            let fields = node.fields().map(|(name, field)| Ok((name.to_string(), copied(field, depth)?)));
+            Json::Object(fields.collect::<Result<_, _>>()?)
+        }
+    })
+}

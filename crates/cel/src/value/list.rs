@@ -1,0 +1,204 @@
+//! Lists.
+
+use std::sync::Arc;
+
+use super::Value;
+use crate::error::Failure;
+use crate::node::Node;
+use crate::schema::{ListKind, Schema};
+
+/// A list.
+#[derive(Clone, Debug)]
+pub struct List<'a>(Layout<'a>);
+
+#[derive(Clone, Debug)]
+enum Layout<'a> {
+    /// Data of the caller, and the schema of the list.
+    Node(&'a dyn Node, Option<&'a Schema>),
+    /// Values, and the schema of a set or a keyed list that they extend.
+    Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
+    Joined(Arc<Joined<'a>>),
+}
+
+/// Two lists, one after the other. Concatenation costs one unit whatever the lengths, so it must not copy long lists.
+#[derive(Debug)]
+struct Joined<'a> {
+    left: Layout<'a>,
+    right: Layout<'a>,
+    len: usize,
+}
+
+/// Lists up to this length are copied when they are concatenated.
+const SHORT: usize = 64;
+
+impl Drop for Joined<'_> {
+    /// Drops nested lists without recursion.
+    fn drop(&mut self) {
+        let empty = || Layout::Values(Arc::default(), None);
+        let mut pending = vec![std::mem::replace(&mut self.left, empty()), std::mem::replace(&mut self.right, empty())];
+        while let Some(layout) = pending.pop() {
+            if let Layout::Joined(joined) = layout
+                && let Some(mut joined) = Arc::into_inner(joined)
+            {
+                pending.push(std::mem::replace(&mut joined.left, empty()));
+                pending.push(std::mem::replace(&mut joined.right, empty()));
+            }
+        }
+    }
+}
+
+impl<'a> Layout<'a> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Node(node, _) => node.len(),
+            Self::Values(values, _) => values.len(),
+            Self::Joined(joined) => joined.len,
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    pub(crate) fn of(node: &'a dyn Node, schema: Option<&'a Schema>) -> Self {
+        Self(Layout::Node(node, schema))
+    }
+
+    /// Returns the number of items.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn schema(&self) -> Option<&'a Schema> {
+        match &self.0 {
+            Layout::Node(_, schema) | Layout::Values(_, schema) => *schema,
+            Layout::Joined(_) => None,
+        }
+    }
+
+    /// Returns how items correspond in comparisons.
+    pub(crate) fn kind(&self) -> ListKind {
+        self.schema().map_or(ListKind::Atomic, Schema::list_kind)
+    }
+
+    /// Returns an item, or an error if the item does not conform to its schema. `None` if there are fewer items.
+    pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
+        let mut layout = &self.0;
+        loop {
+            match layout {
+                Layout::Node(node, schema) => return node.item(index).map(|item| typed(item, *schema)),
+                Layout::Values(values, _) => return values.get(index).cloned().map(Ok),
+                Layout::Joined(joined) => {
+                    let left = joined.left.len();
+                    if index < left {
+                        layout = &joined.left;
+                    } else {
+                        index -= left;
+                        layout = &joined.right;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns an iterator over the items.
+    pub(crate) fn iter(&self) -> Items<'_, 'a> {
+        Items { pending: vec![&self.0], index: 0 }
+    }
+
+    /// Returns the items. An item that does not conform to its schema ends the list with its error.
+    pub(crate) fn to_vec(&self) -> Result<Vec<Value<'a>>, Failure> {
+        self.iter().collect()
+    }
+
+    /// Returns the concatenation.
+    pub(crate) fn join(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        Self(joined(self.0, other.0))
+    }
+
+    /// Returns a list of values for a list of a schema that is a set or has keys.
+    pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
+        Self(Layout::Values(Arc::new(values), Some(schema)))
+    }
+
+    /// Appends a value. Copies nothing if there is no other reference to the list.
+    pub(crate) fn push(&mut self, value: Value<'a>) {
+        if let Layout::Values(values, None) = &mut self.0 {
+            Arc::make_mut(values).push(value);
+        } else {
+            let list = std::mem::replace(self, Self::from(Vec::new()));
+            *self = list.join(Self::from(vec![value]));
+        }
+    }
+}
+
+fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
+    let len = left.len().saturating_add(right.len());
+    if let (Layout::Values(first, None), Layout::Values(second, None)) = (&left, &right)
+        && len <= SHORT
+    {
+        return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
+    }
+    // Appending short lists one by one extends the last part, so the tree stays flat.
+    if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
+        && matches!(inner.right, Layout::Values(..))
+        && inner.right.len() + right.len() <= SHORT
+    {
+        let right = joined(inner.right.clone(), right);
+        return Layout::Joined(Arc::new(Joined { left: inner.left.clone(), right, len }));
+    }
+    Layout::Joined(Arc::new(Joined { left, right, len }))
+}
+
+fn typed<'a>(item: &'a dyn Node, schema: Option<&'a Schema>) -> Result<Value<'a>, Failure> {
+    match schema.and_then(Schema::items) {
+        Some(items) => items.value(item),
+        None => Ok(Value::of(item)),
+    }
+}
+
+impl<'a> From<Vec<Value<'a>>> for List<'a> {
+    fn from(items: Vec<Value<'a>>) -> Self {
+        Self(Layout::Values(Arc::new(items), None))
+    }
+}
+
+/// An iterator over the items of a list.
+pub(crate) struct Items<'l, 'a> {
+    pending: Vec<&'l Layout<'a>>,
+    index: usize,
+}
+
+impl<'a> Iterator for Items<'_, 'a> {
+    type Item = Result<Value<'a>, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let item = match self.pending.last()? {
+                Layout::Node(node, schema) => node.item(self.index).map(|item| typed(item, *schema)),
+                Layout::Values(values, _) => values.get(self.index).cloned().map(Ok),
+                Layout::Joined(joined) => {
+                    let joined = &**joined;
+                    self.pending.pop();
+                    self.pending.extend([&joined.right, &joined.left]);
+                    continue;
+                }
+            };
+            if item.is_some() {
+                self.index += 1;
+                return item;
+            }
+            self.pending.pop();
+            self.index = 0;
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Maps.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Text, Value};
+use crate::error::Failure;
+use crate::node::Node;
+use crate::schema::{Schema, escape};
+
+/// A map.
+#[derive(Clone, Debug)]
+pub struct Map<'a>(Layout<'a>);
+
+#[derive(Clone, Debug)]
+enum Layout<'a> {
+    /// Data of the caller, and its schema.
+    Node(&'a dyn Node, Option<&'a Schema>),
+    Entries(Arc<Entries<'a>>),
+}
+
+/// The key of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key<'a> {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    /// The bits of a floating-point number.
+    Double(u64),
+    String(Text<'a>),
+}
+
+impl<'a> Key<'a> {
+    /// Returns the key, or `None` for a value that no map has as a key.
+    pub(crate) fn of(value: &Value<'a>) -> Option<Self> {
+        Some(match value {
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Int(*value),
+            Value::Uint(value) => Self::Uint(*value),
+            Value::Double(value) => Self::Double(value.to_bits()),
+            Value::String(text) => Self::String(text.clone()),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn value(&self) -> Value<'a> {
+        match self {
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Int(value) => Value::Int(*value),
+            Self::Uint(value) => Value::Uint(*value),
+            Self::Double(bits) => Value::Double(f64::from_bits(*bits)),
+            Self::String(text) => Value::String(text.clone()),
+        }
+    }
+
+    /// Returns the keys of other number types that are equal to this key.
+    fn equal_numbers(&self) -> [Option<Self>; 2] {
+        match self {
+            Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
+            Self::Uint(value) => [i64::try_from(*value).ok().map(Self::Int), None],
+            Self::Double(bits) => {
+                let number = f64::from_bits(*bits);
+                let (int, uint) = (number as i64, number as u64);
+                [(int as f64 == number).then_some(Self::Int(int)), (uint as f64 == number).then_some(Self::Uint(uint))]
+            }
+            Self::Bool(_) | Self::String(_) => [None, None],
+        }
+    }
+}
+
+/// Entries in the order of their insertion.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries<'a> {
+    list: Vec<(Key<'a>, Value<'a>)>,
+    /// The places of the keys. Empty for a few entries, among which a search is faster.
+    index: HashMap<Key<'a>, usize>,
+}
+
+/// Up to this number of entries are searched in order.
+const FEW: usize = 8;
+
+impl<'a> Entries<'a> {
+    fn position(&self, key: &Key<'a>) -> Option<usize> {
+        match self.index.is_empty() {
+            true => self.list.iter().position(|(known, _)| known == key),
+            false => self.index.get(key).copied(),
+        }
+    }
+
+    fn get(&self, key: &Key<'a>) -> Option<&Value<'a>> {
+        let others = || key.equal_numbers().into_iter().flatten().find_map(|other| self.position(&other));
+        self.position(key).or_else(others).map(|at| &self.list[at].1)
+    }
+
+    /// Adds or replaces an entry.
+    pub(crate) fn set(&mut self, key: Key<'a>, value: Value<'a>) {
+        if let Some(at) = self.position(&key) {
+            self.list[at].1 = value;
+            return;
+        }
+        if !self.index.is_empty() {
+            self.index.insert(key.clone(), self.list.len());
+        }
+        self.list.push((key, value));
+        if self.list.len() == FEW + 1 {
+            self.index = self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key<'a>) {
+        if let Some(at) = self.position(key) {
+            self.list.remove(at);
+            self.index = match self.list.len() > FEW {
+                true => self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect(),
+                false => HashMap::new(),
+            };
+        }
+    }
+}
+
+impl<'a> From<Entries<'a>> for Map<'a> {
+    fn from(entries: Entries<'a>) -> Self {
+        Self(Layout::Entries(Arc::new(entries)))
+    }
+}
+
+impl<'a> Map<'a> {
+    pub(crate) fn of(node: &'a dyn Node, schema: Option<&'a Schema>) -> Self {
+        Self(Layout::Node(node, schema))
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Layout::Node(node, _) => node.len(),
+            Layout::Entries(entries) => entries.list.len(),
+        }
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the caller's data and its schema, if the map is that data.
+    pub(crate) fn node(&self) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
+        match self.0 {
+            Layout::Node(node, schema) => Some((node, schema)),
+            Layout::Entries(_) => None,
+        }
+    }
+
+    /// Returns the value of a key. Fails if a schema does not allow the key or the value.
+    pub(crate) fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Failure> {
+        match (&self.0, key) {
+            (Layout::Entries(entries), _) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
+            (Layout::Node(..), Value::String(name)) => self.field(name),
+            (Layout::Node(_, Some(_)), _) => Err(Failure::no_overload()),
+            (Layout::Node(_, None), _) => Ok(None),
+        }
+    }
+
+    /// Returns the value of a string key.
+    pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>, Failure> {
+        match &self.0 {
+            Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),
+            Layout::Node(node, Some(schema)) => schema.field(*node, name),
+            Layout::Entries(entries) => {
+                let found = match entries.index.is_empty() {
+                    true => entries.list.iter().find(|(key, _)| matches!(key, Key::String(text) if **text == *name)),
+                    false => entries.position(&Key::String(Text::Owned(name.into()))).map(|at| &entries.list[at]),
+                };
+                Ok(found.map(|(_, value)| value.clone()))
+            }
+        }
+    }
+
+    /// Returns the keys, with the names of fields escaped as expressions write them.
+    pub(crate) fn keys(&self) -> Vec<Key<'a>> {
+        match &self.0 {
+            Layout::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),
+            Layout::Node(node, None) => node.fields().map(|(name, _)| Key::String(Text::Borrowed(name))).collect(),
+            Layout::Node(node, Some(schema)) => {
+                let known = node.fields().filter(|(name, _)| schema.declares(name));
+                known.map(|(name, _)| Key::String(key_text(name, schema))).collect()
+            }
+        }
+    }
+
+    /// Adds an entry. Returns false if the key exists. Copies nothing if there is no other reference to the map.
+    pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
+        if self.get(&key.value())?.is_some() {
+            return Ok(false);
+        }
+        if let Layout::Node(..) = self.0 {
+            let mut entries = Entries::default();
+            for key in self.keys() {
+                if let Some(value) = self.get(&key.value())? {
+                    entries.set(key, value);
+                }
+            }
+            *self = Self::from(entries);
+        }
+        if let Layout::Entries(entries) = &mut self.0 {
+            Arc::make_mut(entries).set(key, value);
+        }
+        Ok(true)
+    }
+}
+
+fn key_text<'a>(name: &'a str, schema: &Schema) -> Text<'a> {
+    match schema.has_properties().then(|| escape(name)).flatten() {
+        Some(escaped) if *escaped != *name => Text::Owned(escaped.into()),
+        _ => Text::Borrowed(name),
+    }
+}
