@@ -81,7 +81,7 @@ impl Registry {
     /// Warns about fields that have an effect in a real server, but not in this one.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
-            let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &self.db);
+            let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &*self.db);
             warnings.into_iter().for_each(|text| by.requester().warn(text));
         }
     }
