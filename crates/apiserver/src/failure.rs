@@ -113,6 +113,22 @@ impl Failure {
         ))
     }
 
+    /// Creates the failure of a request that a policy denies.
+    pub(crate) fn denied_by_policy(resource: &GroupResource, name: &str, why: &str, reason: Option<&str>) -> Self {
+        let mut failure = Self::forbidden(resource, name, why);
+        let reason = reason.unwrap_or("Invalid");
+        failure.status.code = match reason {
+            "Forbidden" => 403,
+            "Unauthorized" => 401,
+            "RequestEntityTooLarge" => 413,
+            _ => 422,
+        };
+        failure.status.reason = Some(reason.into());
+        let cause = StatusCause { message: why.into(), ..StatusCause::default() };
+        failure.status.details.get_or_insert_default().causes.push(cause);
+        failure
+    }
+
     /// Creates a 422 failure with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();

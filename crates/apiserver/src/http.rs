@@ -317,7 +317,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let verb = *verb;
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
     call.requester.user =
-        registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
+        registry.authenticator.authenticate(&*registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {

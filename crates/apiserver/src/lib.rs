@@ -92,6 +92,7 @@ mod metrics;
 mod object;
 mod offload;
 mod plan;
+mod policy;
 mod registry;
 mod request;
 mod selector;

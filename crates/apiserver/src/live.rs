@@ -128,7 +128,7 @@ impl Live {
     /// which may have more rights than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
-        let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);
+        let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 

@@ -18,6 +18,7 @@ mod nesting;
 mod object_write;
 mod pipeline;
 mod pod_standards;
+mod policies;
 mod post;
 mod rewrite;
 mod scaling;
@@ -47,7 +48,7 @@ pub(crate) use update::{Make, UpdateSource};
 pub(crate) use writer::{OWN_MANAGER, Writer};
 
 use crate::audit::AuditLog;
-use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Rbac, Tokens};
+use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
@@ -66,11 +67,12 @@ pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// The API below the HTTP layer. It contains the state of the server, and has the verbs as methods.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    pub(crate) db: Db,
+    pub(crate) db: Arc<Db>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
-    authorizer: Authorizer,
+    authorizer: Arc<Authorizer>,
+    policies: Policies,
     flows: Flows,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
@@ -97,14 +99,15 @@ impl Registry {
             followed: config.watch_buffer.max(1),
             ..History::default()
         };
-        let db = Db::new(config.first_revision, history, draft, clock.clone());
+        let db = Arc::new(Db::new(config.first_revision, history, draft, clock.clone()));
         let kinds = if config.coordinated_leader_election { Kinds::coordinated() } else { Kinds::builtin() };
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,
             clock,
             authenticator: Authenticator::new(tokens, config.seed),
-            authorizer: Authorizer::default(),
+            authorizer: Arc::default(),
+            policies: Policies::default(),
             flows: Flows::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
@@ -150,7 +153,7 @@ impl Registry {
 
     /// Returns the context for the rules of a kind. The request comes from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
-        Context { now: self.clock.now(), cluster: &self.db, user, labelled: true }
+        Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
     }
 
     /// Returns a random version 4 UUID.

@@ -37,7 +37,15 @@ const LAYERS: &[&[&str]] = &[
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",
-        &["pintle-fieldmanager", "pintle-json", "pintle-meta", "pintle-schema", "pintle-store", "pintle-testing"],
+        &[
+            "pintle-cel",
+            "pintle-fieldmanager",
+            "pintle-json",
+            "pintle-meta",
+            "pintle-schema",
+            "pintle-store",
+            "pintle-testing",
+        ],
         SERVER,
     ),
     ("pintle-fieldmanager", &["pintle-json", "pintle-meta", "pintle-schema", "pintle-testing"], SERVER),

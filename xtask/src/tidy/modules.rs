@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["selector", "store", "validate"],
     &["failure", "health"],
     &["request"],
+    &["policy"],
     &["kinds"],
     &["admission", "auth", "crd"],
     &["discovery"],

@@ -9,6 +9,7 @@ use super::custom_strategy::{Custom, Versions};
 use super::naming::DefinitionNames;
 use super::pattern::Patterns;
 use super::prune;
+use super::rules::RuleTree;
 use super::structural::Structural;
 use super::weight;
 use super::{is_established, is_terminating};
@@ -37,6 +38,8 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     let versions: Vec<_> = definition.list("/spec/versions").collect();
     let mut patterns = Patterns::default();
     let schemas: Vec<_> = versions.iter().map(|version| schema(version, &mut patterns)).collect();
+    let rules: Vec<_> =
+        versions.iter().map(|version| version.at("/schema/openAPIV3Schema").and_then(RuleTree::read)).collect();
     let storage = versions.iter().position(|version| version.is_true("/storage")).unwrap_or(0);
     let Some(stored_name) = versions.get(storage).map(|version| version.text("/name")) else { return Vec::new() };
     let group = definition.text("/spec/group");
@@ -45,8 +48,11 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     let stored = Arc::new(Versions {
         definition: metadata::uid(definition).into(),
         api_versions: versions.iter().map(|version| format!("{group}/{}", version.text("/name"))).collect(),
-        weight: patterns.weight() + schemas.iter().map(weight::of_schema).max().unwrap_or(0),
+        weight: patterns.weight()
+            + schemas.iter().map(weight::of_schema).max().unwrap_or(0)
+            + rules.iter().flatten().map(RuleTree::weight).max().unwrap_or(0),
         schemas,
+        rules,
         at: storage,
     });
     let wanted = versions.iter().enumerate().filter(|(_, version)| is_wanted(version));

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 
 use super::field_path::FieldPath;
+use super::rules::{self, RuleTree};
 use super::structural::Structural;
 use super::{columns, default, embedded, prune, validator};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
-use crate::kinds::without_effect::RULES;
 use crate::kinds::{Context, Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
 use crate::object::{differ_outside, text};
 use crate::request::Subresource;
-use crate::validate::{FieldError, FieldErrors, NameRule};
+use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
 
 /// The data that all versions of a definition share.
 pub(super) struct Versions {
@@ -22,6 +22,8 @@ pub(super) struct Versions {
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
+    /// The rules of each version.
+    pub(super) rules: Vec<Option<RuleTree>>,
     /// The cost of validating one object with the most expensive schema. The unit is the time to process one byte of a
     /// body.
     pub(super) weight: usize,
@@ -98,13 +100,36 @@ impl Custom {
         errors.extend(self.status_scale_errors(object));
         errors.extend(embedded::errors(self.schema(), object));
         errors.extend(validator::duplicates(self.schema(), object, old, ""));
+        self.add_rule_errors(&mut errors, object, old);
         errors
+    }
+
+    /// Evaluates the rules, unless an error may make them fail.
+    fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
+        let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
+        if errors.has_type(&BLOCKING) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
+                       validation";
+            return errors.push(FieldError::invalid("<nil>", &Json::Null, why));
+        }
+        let mut of_rules = rules::evaluate(tree, object, old);
+        of_rules.take_warnings().into_iter().for_each(|text| errors.warn(text));
+        errors.extend(of_rules);
     }
 
     fn status_scale_errors(&self, object: &Json) -> Option<FieldError> {
         replicas_error(&self.scale.as_ref()?.status_replicas, object)
     }
 }
+
+/// The types of errors after which no rule is evaluated.
+const BLOCKING: [FieldErrorType; 5] = [
+    FieldErrorType::NotSupported,
+    FieldErrorType::Required,
+    FieldErrorType::TooLong,
+    FieldErrorType::TooMany,
+    FieldErrorType::TypeInvalid,
+];
 
 /// Returns an error if the value at a replicas path of the scale subresource is present but is not a valid number of
 /// replicas.
@@ -225,31 +250,20 @@ impl Strategy for Custom {
         if part != Subresource::Status {
             return self.errors(new, Some(old));
         }
-        let scale_error = self.status_scale_errors(new);
-        let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
-            return scale_error.into_iter().collect();
-        };
-        // As in kube-apiserver, the messages omit `status.` from paths.
-        let shortened = |mut error: FieldError| {
-            error.message = error.message.replace("status.", "");
-            error
-        };
-        let errors = validator::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
-        errors.chain(validator::duplicates(schema, status, old.get("status"), "status")).chain(scale_error).collect()
-    }
-
-    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
-        let rule_path = match part {
-            Subresource::Status => {
-                let schema = self.schema().properties.get("status");
-                schema.and_then(|schema| schema.first_rule_path(object.get("status")?, FieldPath::Start("status")))
-            }
-            _ => self.schema().first_rule_path(object, FieldPath::Start("")),
-        };
-        rule_path
-            .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))
-            .into_iter()
-            .collect()
+        let mut errors = FieldErrors::default();
+        if let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) {
+            // As in kube-apiserver, the messages omit `status.` from paths.
+            let shortened = |mut error: FieldError| {
+                error.message = error.message.replace("status.", "");
+                error
+            };
+            let before = old.get("status");
+            errors.extend(validator::validate(schema, status, before, "status").into_iter().map(shortened));
+            errors.extend(validator::duplicates(schema, status, before, "status"));
+        }
+        errors.extend(self.status_scale_errors(new));
+        self.add_rule_errors(&mut errors, new, Some(old));
+        errors
     }
 
     fn deprecation(&self) -> Option<&str> {

@@ -3,6 +3,7 @@
 
 mod branches;
 mod default_values;
+mod rules;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -177,4 +178,10 @@ fn stored_errors(object: &Json) -> FieldErrors {
         FieldError::invalid_text(format!("{FIELD}[{at}]"), version, why)
     }));
     errors
+}
+
+/// Returns the errors of a schema alone, for tests.
+#[cfg(test)]
+pub(super) fn schema_errors(schema: &Json, path: &str) -> FieldErrors {
+    structure::all(schema, path, &mut super::pattern::Patterns::default(), &mut { super::validator::MAX_STEPS })
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::allowed::Allowed;
-use super::field_path::FieldPath;
 use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, read once from the JSON of a definition.
@@ -34,10 +33,6 @@ pub(crate) struct Structural {
     pub(crate) any_of: Vec<Structural>,
     pub(crate) one_of: Vec<Structural>,
     pub(crate) not: Option<Box<Structural>>,
-    /// Whether the schema has CEL rules for the value itself.
-    pub(crate) has_rules: bool,
-    /// Whether the schema has CEL rules for the value or for a value inside it.
-    pub(crate) has_rules_within: bool,
 }
 
 /// The `additionalProperties` of a schema.
@@ -97,19 +92,11 @@ impl Structural {
             any_of,
             one_of,
             not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(read_one(not))),
-            has_rules: schema.list("/x-kubernetes-validations").next().is_some(),
-            has_rules_within: false,
             limits: Limits::read(schema, patterns),
             defaulted: Vec::new(),
         };
         let defaulted = read.properties.iter().filter(|(_, schema)| schema.default.is_some());
         read.defaulted = defaulted.map(|(name, _)| name.clone()).collect();
-        let additional = match &read.additional {
-            Some(Additional::Schema(schema)) => Some(&**schema),
-            _ => None,
-        };
-        let within = read.properties.values().chain(additional).chain(read.items.as_deref());
-        read.has_rules_within = read.has_rules || within.into_iter().any(|schema| schema.has_rules_within);
         read
     }
 
@@ -117,27 +104,6 @@ impl Structural {
     pub(super) fn keep_defaults(&mut self, kept: impl Fn(&str) -> bool) {
         self.defaulted.retain(|name| kept(name));
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
-    }
-
-    /// Returns the path of the first value with CEL rules. Searches the value and all values inside it.
-    pub(crate) fn first_rule_path(&self, value: &Json, path: FieldPath<'_>) -> Option<String> {
-        if !self.has_rules_within || value.is_null() {
-            return None;
-        }
-        if self.has_rules {
-            let path = String::from(path);
-            return Some(if path.is_empty() { "the object".into() } else { path });
-        }
-        match value {
-            Json::Object(members) => {
-                members.iter().find_map(|(name, value)| self.member(name)?.first_rule_path(value, path.member(name)))
-            }
-            Json::Array(items) => {
-                let schema = self.items.as_deref().filter(|schema| schema.has_rules_within)?;
-                items.iter().enumerate().find_map(|(at, item)| schema.first_rule_path(item, path.item(at)))
-            }
-            _ => None,
-        }
     }
 
     /// Returns the properties with a default.

@@ -49,7 +49,7 @@ pub(super) async fn serve(
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
             }
         }
-        return match (stream.answer)(&registry.db, &target, &options)? {
+        return match (stream.answer)(&*registry.db, &target, &options)? {
             StreamAnswer::Text(text) => Ok(Reply::text(200, text)),
             StreamAnswer::Unreachable(why) => no_backend(call, path, &why),
         };

@@ -1,7 +1,9 @@
 //! Webhook configurations and admission policies. The server stores these objects, but they have no effect.
 
+mod match_errors;
 mod policy;
 mod policy_binding;
+mod policy_errors;
 mod webhook_errors;
 mod webhooks;
 

@@ -11,7 +11,7 @@ type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
 pub(crate) const WITHOUT_EFFECT: &[NoEffect] =
-    &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
+    &[WEBHOOKS, POLICIES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
 pub(crate) const WEBHOOKS: NoEffect =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
@@ -34,9 +34,6 @@ pub(crate) const IMPERSONATION: NoEffect = (
     "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:",
     "this server checks only the verb impersonate",
 );
-pub(crate) const RULES: NoEffect =
-    ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
-
 /// Returns the warning about a field of an object.
 pub(crate) fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")

@@ -13,6 +13,7 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation, Plugin};
 use super::object_write::Write;
 use super::pod_standards::PodSecurity;
+use super::policies::ValidatingPolicies;
 use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
@@ -27,7 +28,14 @@ use crate::store::Charge;
 
 /// The plugins, in the order in which they are called.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
-    vec![Arc::new(Undeletable), Arc::new(LimitRanges), Arc::new(PodSecurity), Arc::new(FurtherRights), Arc::new(Quotas)]
+    vec![
+        Arc::new(Undeletable),
+        Arc::new(LimitRanges),
+        Arc::new(PodSecurity),
+        Arc::new(FurtherRights),
+        Arc::new(ValidatingPolicies),
+        Arc::new(Quotas),
+    ]
 }
 
 /// Lets all plugins change the object.

@@ -83,7 +83,7 @@ impl Registry {
     /// Warns about fields that have an effect in a real server, but not in this server.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
-            let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &self.db);
+            let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &*self.db);
             warnings.into_iter().for_each(|text| by.requester().warn(text));
         }
     }
@@ -184,6 +184,7 @@ impl<'a> Write<'a> {
     /// Returns an error if the object is invalid. Adds warnings about questionable values.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
+        let mut ratcheted = Vec::new();
         let errors = match self.old {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
@@ -191,14 +192,16 @@ impl<'a> Write<'a> {
                 let of_metadata = || kinds::object_meta::errors(kind, &self.new);
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
-            Some(old) => [
-                kinds::object_meta::update_errors(kind, &self.new, old, subresource),
-                kind.strategy.validate_update(&self.new, old, subresource),
-            ],
+            Some(old) => {
+                let mut own = kind.strategy.validate_update(&self.new, old, subresource);
+                ratcheted = own.take_warnings();
+                [kinds::object_meta::update_errors(kind, &self.new, old, subresource), own]
+            }
         }
         .into_iter()
         .flatten()
         .collect::<FieldErrors>();
+        ratcheted.into_iter().for_each(|text| self.by.requester().warn(text));
         if !errors.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), errors));
         }

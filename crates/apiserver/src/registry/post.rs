@@ -115,7 +115,7 @@ impl Registry {
                 if audiences.is_empty() {
                     audiences.push(ISSUER.into());
                 }
-                let found = self.authenticator.user(&self.db, &token, &audiences, self.clock.now().as_second());
+                let found = self.authenticator.user(&*self.db, &token, &audiences, self.clock.now().as_second());
                 token_status(found.map_err(|unknown| unknown.to_string()))
             }
             Question::Rules { namespace } => {

@@ -124,6 +124,8 @@ pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
     /// The size of all errors in bytes.
     size: usize,
+    /// Errors that the write does not fail for.
+    warnings: Vec<String>,
 }
 
 /// The maximum size of all errors in bytes. More text would not help clients.
@@ -144,8 +146,31 @@ impl FieldErrors {
         self.add(|| error);
     }
 
+    /// Adds a warning unless the limit is reached.
+    pub(crate) fn warn(&mut self, text: String) {
+        if self.size < MAX_ERROR_BYTES {
+            self.size += text.len();
+            self.warnings.push(text);
+        }
+    }
+
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Whether there are no errors. There may be warnings.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Returns the fields with errors.
+    pub(crate) fn fields(&self) -> Vec<String> {
+        self.all.iter().map(|error| error.field.clone()).collect()
+    }
+
+    /// Whether an error has one of these types.
+    pub(crate) fn has_type(&self, types: &[FieldErrorType]) -> bool {
+        self.all.iter().any(|error| types.contains(&error.reason))
     }
 
     /// Returns the size of all errors in bytes.

@@ -67,6 +67,11 @@ fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &m
             forbid(key, "must be false to be structural");
         }
     }
+    for key in ["x-kubernetes-list-map-keys", "x-kubernetes-validations"] {
+        if schema.list(&format!("/{key}")).next().is_some() {
+            forbid(key, "must be empty to be structural");
+        }
+    }
     for key in ["x-kubernetes-list-type", "x-kubernetes-map-type"] {
         if schema[key].is_string() {
             forbid(key, "must be undefined to be structural");

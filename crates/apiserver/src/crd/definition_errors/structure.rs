@@ -2,7 +2,7 @@
 
 use pintle_json::{Json, json};
 
-use super::{branches, default_values};
+use super::{branches, default_values, rules};
 use crate::crd::field_path::FieldPath;
 use crate::crd::pattern::Patterns;
 use crate::crd::structural::Structural;
@@ -30,12 +30,19 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     branches::undeclared(schema, path, &mut structural);
     let mut structural: Vec<_> = structural.into_iter().collect();
     structural.sort_by_cached_key(ToString::to_string);
-    if structural.is_empty() {
+    let mut has_valid_structure = structural.is_empty();
+    if has_valid_structure {
         let structural = Structural::read(schema, patterns);
-        default_values::all(schema, &structural, path, steps, &mut errors);
+        let mut of_defaults = FieldErrors::default();
+        default_values::all(schema, &structural, path, steps, &mut of_defaults);
+        has_valid_structure = of_defaults.is_empty();
+        errors.extend(of_defaults);
     }
     errors.extend(structural);
     plain(schema, path, patterns, &mut errors);
+    if has_valid_structure {
+        rules::expressions(schema, path, &mut errors);
+    }
     errors
 }
 
@@ -98,6 +105,7 @@ fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &m
     }
     fields(schema, path, |schema, path| plain(schema, path, patterns, errors));
     branches::each(schema, path, |schema, path| plain(schema, path, patterns, errors));
+    rules::texts(schema, path, errors);
 }
 
 fn map_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
@@ -223,7 +231,7 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
 }
 
 /// Calls `visit` for the schemas of direct fields, items and map values, with their paths.
-fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
+pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
         visit(property, FieldPath::Key(&properties, name));

@@ -1,11 +1,12 @@
 //! The kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
 
-use super::fill_match;
+use super::{fill_match, policy_errors};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, matches_served, object_warning};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
 use crate::request::Subresource;
+use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -17,7 +18,7 @@ pub(in crate::kinds) struct AdmissionPolicy {
 
 impl Strategy for AdmissionPolicy {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        match matches_any_served(kinds, object) {
+        match self.mutating && matches_any_served(kinds, object) {
             true => object_warning(object, POLICIES),
             false => Vec::new(),
         }
@@ -44,6 +45,22 @@ impl Strategy for AdmissionPolicy {
                 fill_match(constraints);
             }
         }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        policy_errors::policy(object, self.mutating)
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        // An unchanged spec was valid before.
+        if subresource != Subresource::None || new.get("spec") == old.get("spec") {
+            return FieldErrors::default();
+        }
+        self.validate_create(new)
+    }
+
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        new.get("spec") != old.get("spec")
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -1,10 +1,12 @@
 //! Kinds that bind admission policies to resources.
 
-use super::fill_match;
+use super::{fill_match, match_errors};
 use super::policy::matches_any_served;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, object_warning};
 use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -14,11 +16,10 @@ pub(in crate::kinds) struct PolicyBinding;
 
 impl Strategy for PolicyBinding {
     fn without_effect(&self, object: &Json, kinds: &Kinds, cluster: &dyn Cluster) -> Vec<String> {
-        let policies = match object.text("/kind").starts_with("Validating") {
-            true => "validatingadmissionpolicies",
-            false => "mutatingadmissionpolicies",
-        };
-        let policies = GroupResource::new("admissionregistration.k8s.io", policies);
+        if !is_mutating(object) {
+            return Vec::new();
+        }
+        let policies = GroupResource::new("admissionregistration.k8s.io", "mutatingadmissionpolicies");
         let policy = cluster.object(&policies, "", object.text("/spec/policyName"));
         match policy.is_some_and(|policy| matches_any_served(kinds, &policy)) {
             true => object_warning(object, POLICIES),
@@ -30,6 +31,14 @@ impl Strategy for PolicyBinding {
         if let Some(resources) = object.get_mut("spec").and_then(|spec| spec.get_mut("matchResources")) {
             fill_match(resources);
         }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        match_errors::binding(object, is_mutating(object))
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        if new.get("spec") == old.get("spec") { FieldErrors::default() } else { self.validate_create(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -45,4 +54,8 @@ impl Strategy for PolicyBinding {
         };
         vec![row.name(), row.text("/spec/policyName"), reference.into(), row.age()]
     }
+}
+
+fn is_mutating(binding: &Json) -> bool {
+    binding.text("/kind").starts_with("Mutating")
 }

@@ -48,7 +48,7 @@ fn domain_errors(name: &str, field: &str) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect()
 }
 
-fn rule_errors(rule: Check<'_>) -> Check<'_> {
+pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     let rule = listed(rule, "operations", "operations").each("operations", |operation, _| {
         let value = operation.object();
         let known = value.as_str().is_some_and(|text| OPERATIONS.contains(&text));

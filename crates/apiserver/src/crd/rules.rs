@@ -1,0 +1,123 @@
+//! The rules of custom resources in CEL: `x-kubernetes-validations`.
+//!
+//! [`RuleTree`] mirrors a schema and has its compiled rules. [`evaluate`] runs them on an object. The texts are those of kube-apiserver.
+
+mod compile;
+mod correlation;
+mod evaluate;
+mod field_path;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_cel::Schema;
+use pintle_json::Json;
+
+use compile::CompiledRule;
+
+pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
+pub(crate) use evaluate::evaluate;
+pub(crate) use field_path::is_valid as is_valid_field_path;
+
+/// The limit of the cost of one expression, and of all expressions of one object: `PerCallLimit` and `RuntimeCELCostBudget`.
+const CALL_BUDGET: u64 = 1_000_000;
+const OBJECT_BUDGET: u64 = 10_000_000;
+
+/// The rules of a schema and of the schemas below it. Branches without rules are absent.
+#[derive(Debug)]
+pub(crate) struct RuleTree {
+    rules: Vec<CompiledRule>,
+    /// The view of the values in expressions. Set if there are rules.
+    schema: Option<Arc<Schema>>,
+    type_name: String,
+    /// The keys of a list of the type `map`.
+    list_keys: Option<Vec<String>>,
+    properties: BTreeMap<String, RuleTree>,
+    additional: Option<Box<RuleTree>>,
+    items: Option<Box<RuleTree>>,
+}
+
+/// The position of a schema. The root and embedded resources have a type and metadata in expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Resource,
+    Value,
+}
+
+impl Level {
+    /// Returns the level of a schema below the root.
+    pub(crate) fn of(schema: &Json) -> Self {
+        if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
+    }
+
+    /// Returns the view of a value of this schema in expressions.
+    pub(crate) fn view(self, schema: &Json) -> Arc<Schema> {
+        Arc::new(match self {
+            Self::Resource => Schema::resource(schema),
+            Self::Value => Schema::new(schema),
+        })
+    }
+}
+
+impl RuleTree {
+    /// Reads the rules of the schema of a valid definition. Returns `None` if there are none.
+    pub(crate) fn read(schema: &Json) -> Option<Self> {
+        Self::at(schema, Level::Resource)
+    }
+
+    fn at(schema: &Json, level: Level) -> Option<Self> {
+        let mut properties = BTreeMap::new();
+        for (name, property) in schema.members("/properties") {
+            if let Some(tree) = Self::at(property, Level::of(property)) {
+                properties.insert(name.to_string(), tree);
+            }
+        }
+        let below = |key: &str| {
+            let schema = schema.get(key).filter(|schema| schema.is_object())?;
+            Self::at(schema, Level::of(schema)).map(Box::new)
+        };
+        let (additional, items) = (below("additionalProperties"), below("items"));
+        let sources: Vec<_> = RuleSource::all(schema).collect();
+        if sources.is_empty() && properties.is_empty() && additional.is_none() && items.is_none() {
+            return None;
+        }
+        let mut tree = Self {
+            rules: Vec::new(),
+            schema: None,
+            type_name: schema.text("/type").into(),
+            list_keys: (schema.text("/x-kubernetes-list-type") == "map")
+                .then(|| schema.texts("/x-kubernetes-list-map-keys").map(Into::into).collect()),
+            properties,
+            additional,
+            items,
+        };
+        if !sources.is_empty() {
+            let view = level.view(schema);
+            let environments = RuleEnvironments::new(&view);
+            // The definition was validated, so each rule compiles. A rule of an older definition may not; it is left out.
+            tree.rules = sources.iter().filter_map(|source| CompiledRule::new(source, schema, &environments)).collect();
+            tree.schema = Some(view);
+        }
+        Some(tree)
+    }
+
+    /// Returns the maximum cost of evaluating the rules, in bytes of a body that take as long.
+    pub(crate) fn weight(&self) -> usize {
+        /// The cost of expressions that takes as long as a byte of a body.
+        const OF_BYTE: u64 = 16;
+        usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
+    }
+
+    fn estimated_cost(&self) -> u64 {
+        let own = self.rules.iter().map(CompiledRule::estimated_cost);
+        let below = self.properties.values().chain(self.additional.as_deref()).chain(self.items.as_deref());
+        own.chain(below.map(Self::estimated_cost)).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the rules of a member.
+    fn member(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name).or(self.additional.as_deref())
+    }
+}

@@ -1,0 +1,95 @@
+//! The old values that rules compare with, and whether a value is unchanged.
+
+use std::collections::HashMap;
+
+use pintle_json::Json;
+
+use super::RuleTree;
+
+/// The value and its old value, and whether an unchanged value lets failures of rules pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Correlation<'a> {
+    /// The old value at the same place, for `oldSelf`. `None` if there is none, or if items of the list cannot be matched.
+    pub(super) old: Option<&'a Json>,
+    ratchet: Ratchet,
+}
+
+/// Whether failures become warnings because nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ratchet {
+    /// Compares the value with its old value.
+    Compare,
+    /// The value is an item that cannot be matched. The list above it decides: whether it is unchanged.
+    Above(bool),
+    /// Never: the write creates the object, or the value is a `kind` or an `apiVersion`.
+    Never,
+}
+
+impl<'a> Correlation<'a> {
+    /// Returns the correlation of a whole object.
+    pub(super) fn of_object(old: Option<&'a Json>) -> Self {
+        Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
+    }
+
+    /// Whether a failure of a rule for the value becomes a warning.
+    pub(super) fn is_unchanged(&self, tree: &RuleTree, value: &Json) -> bool {
+        match self.ratchet {
+            Ratchet::Compare => self.old.is_some_and(|old| tree.is_same(value, old)),
+            Ratchet::Above(is_unchanged) => is_unchanged,
+            Ratchet::Never => false,
+        }
+    }
+
+    /// Returns the correlation of a member of an object. `is_root` is true for the members of the whole object.
+    pub(super) fn member(&self, name: &str, is_root: bool) -> Self {
+        let old = self.old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
+        let ratchet = match self.ratchet {
+            Ratchet::Compare if is_root && matches!(name, "apiVersion" | "kind") => Ratchet::Never,
+            other => other,
+        };
+        Self { old, ratchet }
+    }
+
+    /// Returns the correlations of the items of a list.
+    pub(super) fn items(&self, tree: &RuleTree, value: &Json, items: &[Json]) -> Vec<Self> {
+        let Some(keys) = &tree.list_keys else {
+            let ratchet = match self.ratchet {
+                Ratchet::Compare => Ratchet::Above(self.is_unchanged(tree, value)),
+                other => other,
+            };
+            return vec![Self { old: None, ratchet }; items.len()];
+        };
+        let old = self.old.and_then(Json::as_array).map_or(&[][..], |items| &items[..]);
+        let old: HashMap<_, _> = old.iter().rev().map(|item| (key(keys, item), item)).collect();
+        items.iter().map(|item| Self { old: old.get(&key(keys, item)).copied(), ratchet: self.ratchet }).collect()
+    }
+}
+
+impl RuleTree {
+    /// Whether two values are equal. The items of a list of the type `map` may be in another order.
+    fn is_same(&self, new: &Json, old: &Json) -> bool {
+        if new == old {
+            return true;
+        }
+        match (new, old) {
+            (Json::Array(new), Json::Array(old)) if self.list_keys.is_some() && new.len() == old.len() => {
+                let keys = self.list_keys.as_deref().unwrap_or_default();
+                let old: HashMap<_, _> = old.iter().map(|item| (key(keys, item), item)).collect();
+                new.iter().all(|item| {
+                    let before = old.get(&key(keys, item));
+                    before.is_some_and(|old| self.items.as_ref().map_or(item == *old, |tree| tree.is_same(item, old)))
+                })
+            }
+            (Json::Object(new), Json::Object(old)) if new.len() == old.len() => new.iter().all(|(name, value)| {
+                let before = old.get(name.as_str());
+                before.is_some_and(|old| self.member(name).map_or(value == old, |tree| tree.is_same(value, old)))
+            }),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the values of the map keys of an item as one text.
+fn key(keys: &[String], item: &Json) -> String {
+    keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
+}

@@ -1,0 +1,204 @@
+//! Evaluates rules.
+
+use pintle_cel::{Activation, EvalError, Value};
+use pintle_json::Json;
+
+use super::correlation::Correlation;
+use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
+use crate::crd::field_path::FieldPath;
+use crate::validate::{FieldError, FieldErrorType, FieldErrors};
+
+/// The longest message of a message expression, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
+const MAX_MESSAGE: usize = 5 * 1024;
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// Evaluates the rules for an object. `old` is the stored object, for an update.
+///
+/// A failure for an unchanged value is a warning, unless the rule compares with the old value. When the cost of all rules exceeds the
+/// budget, no further rule runs.
+pub(crate) fn evaluate(tree: &RuleTree, object: &Json, old: Option<&Json>) -> FieldErrors {
+    let mut run = Run { errors: FieldErrors::default(), budget: OBJECT_BUDGET, is_over: false };
+    run.value(tree, object, Correlation::of_object(old), FieldPath::Start(""));
+    run.errors
+}
+
+struct Run {
+    errors: FieldErrors,
+    /// The cost that the remaining rules may have.
+    budget: u64,
+    is_over: bool,
+}
+
+impl Run {
+    fn value(&mut self, tree: &RuleTree, value: &Json, correlation: Correlation<'_>, path: FieldPath<'_>) {
+        // Rules never see null: the rules of the schema above can.
+        if value.is_null() || self.is_over {
+            return;
+        }
+        self.rules(tree, value, &correlation, path);
+        match value {
+            Json::Array(items) => {
+                let Some(below) = tree.items.as_deref() else { return };
+                let correlations = correlation.items(tree, value, items);
+                for (at, (item, correlation)) in items.iter().zip(correlations).enumerate() {
+                    self.value(below, item, correlation, path.item(at));
+                }
+            }
+            Json::Object(members) => {
+                let is_root = matches!(path, FieldPath::Start(_));
+                for (name, member) in members {
+                    let correlation = correlation.member(name, is_root);
+                    if let Some(below) = tree.properties.get(name.as_str()) {
+                        self.value(below, member, correlation, path.member(name));
+                    } else if let Some(below) = &tree.additional {
+                        self.value(below, member, correlation, FieldPath::Key(&path, name));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rules(&mut self, tree: &RuleTree, value: &Json, correlation: &Correlation<'_>, path: FieldPath<'_>) {
+        let Some(schema) = tree.schema.as_deref().filter(|_| !tree.rules.is_empty()) else { return };
+        let old = correlation.old.map(|old| schema.value(old));
+        let activation = Activation::new().bind_result("self", schema.value(value));
+        let optional = Activation::new().bind_result("self", schema.value(value)).bind_result(
+            "oldSelf",
+            match &old {
+                Some(old) => old.clone().map(Value::some),
+                None => Ok(Value::NONE),
+            },
+        );
+        let activation = match &old {
+            Some(old) => activation.bind_result("oldSelf", old.clone()),
+            None => activation,
+        };
+        for rule in &tree.rules {
+            if self.is_over {
+                return;
+            }
+            if rule.uses_old_self && correlation.old.is_none() && !rule.has_optional_old_self {
+                continue;
+            }
+            let variables = if rule.has_optional_old_self { &optional } else { &activation };
+            match self.evaluate(rule, variables) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let is_warning = !rule.uses_old_self && correlation.is_unchanged(tree, value);
+                    self.fail(tree, rule, value, &activation, path, is_warning);
+                }
+                Err(why) => self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why)),
+            }
+        }
+    }
+
+    /// Evaluates a rule. An error has the message for the user.
+    fn evaluate(&mut self, rule: &CompiledRule, variables: &Activation<'_>) -> Result<bool, String> {
+        let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
+        let error = match result {
+            Ok(outcome) => {
+                self.budget -= outcome.cost;
+                return Ok(outcome.value.as_bool() == Some(true));
+            }
+            Err(error) => error,
+        };
+        if let Some(why) = self.spend(&error, |limit| format!("{limit} for rule: {}", rule.name)) {
+            return Err(why);
+        }
+        Err(match error.message() {
+            why if why.starts_with("no such overload") => format!(
+                "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {}",
+                rule.name
+            ),
+            why => format!("{why} evaluating rule: {}", rule.name),
+        })
+    }
+
+    /// Subtracts the cost of a failed evaluation. Returns a message if the evaluation exceeded a limit, which ends the run.
+    fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
+        if !error.is_out_of_budget() {
+            self.budget = self.budget.saturating_sub(error.cost());
+            return None;
+        }
+        self.is_over = true;
+        if self.budget < CALL_BUDGET {
+            return Some(OUT_OF_BUDGET.into());
+        }
+        Some(over_call(
+            "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit",
+        ))
+    }
+
+    /// Reports that a rule is false.
+    fn fail(
+        &mut self,
+        tree: &RuleTree,
+        rule: &CompiledRule,
+        value: &Json,
+        variables: &Activation<'_>,
+        path: FieldPath<'_>,
+        is_warning: bool,
+    ) {
+        let (mut why, mut over) = (rule.message.clone(), None);
+        if let Some(program) = &rule.message_program {
+            match program.evaluate(variables, CALL_BUDGET.min(self.budget)) {
+                Ok(outcome) => {
+                    self.budget -= outcome.cost;
+                    if let Some(message) = outcome.value.as_str().map(str::trim).filter(|text| is_usable(text)) {
+                        why = message.into();
+                    }
+                }
+                Err(error) => {
+                    over = self.spend(&error, |_| {
+                        "no further validation rules will be run due to call cost exceeds limit for messageExpression".into()
+                    });
+                }
+            }
+        }
+        let path = match (path, rule.field_path.as_str()) {
+            (path, "") => text(path),
+            (FieldPath::Start(""), below) => below.into(),
+            (path, below) => format!("{path}.{below}"),
+        };
+        let error = match over {
+            Some(over) => FieldError::invalid_text(path, &tree.type_name, over),
+            None => error(rule.reason, path, shown(tree, value), &why),
+        };
+        if is_warning {
+            self.errors.warn(format!("{}: {}", error.field, error.message));
+        } else {
+            self.errors.push(error);
+        }
+    }
+}
+
+/// Returns the path in a message. The root has none.
+fn text(path: FieldPath<'_>) -> String {
+    match path {
+        FieldPath::Start("") => "<nil>".into(),
+        path => path.to_string(),
+    }
+}
+
+/// Returns the value that a message shows. Objects and lists are not shown.
+fn shown<'a>(tree: &RuleTree, value: &'a Json) -> Option<&'a Json> {
+    (!matches!(tree.type_name.as_str(), "object" | "array")).then_some(value)
+}
+
+fn error(reason: FieldErrorType, path: String, value: Option<&Json>, why: &str) -> FieldError {
+    match (reason, value) {
+        (FieldErrorType::Forbidden, _) => FieldError::forbidden(path, why),
+        (FieldErrorType::Required, _) => FieldError::required(path, why),
+        (FieldErrorType::Duplicate, Some(value)) => FieldError::duplicate(path, value),
+        (FieldErrorType::Duplicate, None) => FieldError::new(FieldErrorType::Duplicate, path, "Duplicate value"),
+        (_, Some(value)) => FieldError::invalid(path, value, why),
+        (_, None) => FieldError::new(FieldErrorType::Invalid, path, format!("Invalid value: {why}")),
+    }
+}
+
+/// Whether the result of a message expression can be a message.
+fn is_usable(message: &str) -> bool {
+    !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
+}

@@ -1,0 +1,13 @@
+//! Admission policies in CEL: their environment, compilation, matching and evaluation.
+//!
+//! The functions are pure. [`registry`](crate::registry) reads policies, bindings and parameters from the store. The texts are those of
+//! kube-apiserver.
+
+mod compile;
+mod environment;
+mod evaluate;
+mod matching;
+
+pub(crate) use compile::{CompiledPolicy, Expressions, is_identifier};
+pub(crate) use evaluate::{Denial, Inputs, Verdict};
+pub(crate) use matching::{Candidate, Matched, matches, name_of};

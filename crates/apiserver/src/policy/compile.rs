@@ -1,0 +1,188 @@
+//! Compiles the expressions of policies.
+
+use std::sync::Arc;
+
+use pintle_cel::{Environment, Program, Type};
+use pintle_json::Json;
+
+use super::environment::{self, Optional};
+
+/// Compiles the expressions of one policy. The variables that were compiled before can be used by later expressions.
+#[derive(Debug)]
+pub(crate) struct Expressions {
+    has_params: bool,
+    has_variables: bool,
+    variables: Vec<(String, Type)>,
+    /// The environments with and without `authorizer`, for the current variables.
+    full: Arc<Environment>,
+    without_authorizer: Arc<Environment>,
+}
+
+impl Expressions {
+    /// `spec` is the spec of the policy.
+    pub(crate) fn new(spec: &Json) -> Self {
+        let has_params = spec.has("/paramKind");
+        let has_variables = spec.list("/variables").next().is_some();
+        let environment = |authorizer| Arc::new(environment::base(Optional { params: has_params, authorizer }));
+        let (full, without_authorizer) = (environment(true), environment(false));
+        let mut expressions = Self { has_params, has_variables, variables: Vec::new(), full, without_authorizer };
+        expressions.refresh();
+        expressions
+    }
+
+    fn refresh(&mut self) {
+        if self.has_variables {
+            let environment = |authorizer| {
+                let base = environment::base(Optional { params: self.has_params, authorizer });
+                Arc::new(environment::with_variables(base, &self.variables))
+            };
+            (self.full, self.without_authorizer) = (environment(true), environment(false));
+        }
+    }
+
+    /// Compiles a match condition, which cannot use the policy's variables.
+    pub(crate) fn match_condition(&self, text: &str) -> Result<Program, String> {
+        let base = environment::base(Optional { params: self.has_params, authorizer: true });
+        compile(&Arc::new(base), text, &[Type::Bool])
+    }
+
+    /// Compiles a variable, and makes it available to later expressions.
+    pub(crate) fn variable(&mut self, name: &str, text: &str) -> Result<Program, String> {
+        let program = compile(&self.full, text, &[]);
+        let kind = program.as_ref().map_or(Type::Dyn, |program| program.result_type().clone());
+        self.variables.push((name.to_owned(), kind));
+        self.refresh();
+        program
+    }
+
+    /// Compiles a validation.
+    pub(crate) fn validation(&self, text: &str) -> Result<Program, String> {
+        compile(&self.full, text, &[Type::Bool])
+    }
+
+    /// Compiles a message expression, which cannot use `authorizer`.
+    pub(crate) fn message(&self, text: &str) -> Result<Program, String> {
+        compile(&self.without_authorizer, text, &[Type::String])
+    }
+
+    /// Compiles a mutation: a list of `JSONPatch` if `is_patch`, or else an apply configuration of the type `Object`.
+    pub(crate) fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
+        let environment = Arc::new(Environment::clone(&self.full).with_patches());
+        let object = |name: &str| Type::Object(name.into());
+        let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
+        compile(&environment, text, &[expected])
+    }
+
+    /// Compiles the value of an audit annotation.
+    pub(crate) fn audit_annotation(&self, text: &str) -> Result<Program, String> {
+        compile(&self.full, text, &[Type::String, Type::Null])
+    }
+}
+
+/// Whether the name can be used as `variables.name`.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    const RESERVED: [&str; 21] = [
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    ];
+    let mut characters = name.chars();
+    characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && characters.all(|character| character == '_' || character.is_ascii_alphanumeric())
+        && !RESERVED.contains(&name)
+}
+
+/// Compiles an expression whose result must have one of these types. Without types, any will do.
+fn compile(environment: &Arc<Environment>, text: &str, types: &[Type]) -> Result<Program, String> {
+    let program = environment.compile_shared(text).map_err(|error| format!("compilation failed: {error}"))?;
+    let found = program.result_type();
+    match types {
+        [] => Ok(program),
+        types if types.contains(found) => Ok(program),
+        [only] => Err(format!("must evaluate to {only} but got {found}")),
+        several => {
+            let several: Vec<_> = several.iter().map(ToString::to_string).collect();
+            Err(format!("must evaluate to one of [{}] but got {found}", several.join(" ")))
+        }
+    }
+}
+
+/// A policy whose expressions are compiled. An expression that does not compile has the error.
+#[derive(Debug)]
+pub(crate) struct CompiledPolicy {
+    /// Whether errors deny the request: the `failurePolicy`.
+    pub(super) fails: bool,
+    pub(super) match_conditions: Vec<Expression>,
+    pub(super) variables: Vec<Variable>,
+    pub(super) validations: Vec<Validation>,
+    pub(super) audit_annotations: Vec<Expression>,
+}
+
+#[derive(Debug)]
+pub(super) struct Expression {
+    pub(super) text: String,
+    pub(super) program: Result<Program, String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Variable {
+    pub(super) name: String,
+    /// The name with `variables.` before it.
+    pub(super) qualified: String,
+    pub(super) program: Result<Program, String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Validation {
+    pub(super) expression: Expression,
+    pub(super) message: String,
+    pub(super) message_program: Option<Program>,
+    pub(super) reason: Option<String>,
+}
+
+impl CompiledPolicy {
+    /// `spec` is the spec of a stored policy.
+    pub(crate) fn new(spec: &Json) -> Self {
+        let mut expressions = Expressions::new(spec);
+        let match_conditions = spec.list("/matchConditions").map(|condition| {
+            let text = condition.text("/expression").trim().to_owned();
+            Expression { program: expressions.match_condition(&text), text }
+        });
+        let match_conditions = match_conditions.collect();
+        let variables = spec.list("/variables").map(|variable| {
+            let (name, text) = (variable.text("/name"), variable.text("/expression"));
+            let program = expressions.variable(name, text);
+            Variable { name: name.into(), qualified: format!("variables.{name}"), program }
+        });
+        let variables = variables.collect();
+        let validations = spec.list("/validations").map(|validation| {
+            let text = validation.text("/expression");
+            let message_expression = validation.text("/messageExpression");
+            Validation {
+                expression: Expression { text: text.trim().into(), program: expressions.validation(text) },
+                message: validation.text("/message").trim().into(),
+                message_program: (!message_expression.is_empty())
+                    .then(|| expressions.message(message_expression).ok())
+                    .flatten(),
+                reason: validation.get("reason").and_then(Json::as_str).map(Into::into),
+            }
+        });
+        let validations = validations.collect();
+        let audit_annotations = spec.list("/auditAnnotations").map(|annotation| {
+            let text = annotation.text("/valueExpression").trim().to_owned();
+            Expression { program: expressions.audit_annotation(&text), text }
+        });
+        let audit_annotations = audit_annotations.collect();
+        Self {
+            fails: spec.text("/failurePolicy") != "Ignore",
+            match_conditions,
+            variables,
+            validations,
+            audit_annotations,
+        }
+    }
+
+    /// Whether errors of the configuration and of expressions deny the request.
+    pub(crate) fn fails(&self) -> bool {
+        self.fails
+    }
+}

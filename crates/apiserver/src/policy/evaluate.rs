@@ -1,0 +1,227 @@
+//! Evaluates a policy for a request.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use pintle_cel::{Activation, Authorizer, Failure, Program, Question, Value};
+use pintle_json::Json;
+
+use super::CompiledPolicy;
+use super::compile::{Expression, Validation};
+
+/// The limits of costs: one expression, all validations of a policy, and all of its match conditions.
+const CALL_BUDGET: u64 = 1_000_000;
+const VALIDATION_BUDGET: u64 = 10_000_000;
+const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+/// The longest message of a message expression, in bytes.
+const MAX_MESSAGE: usize = 5 * 1024;
+/// How deep variables can refer to other variables. kube-apiserver has no limit.
+const MAX_DEPTH: usize = 64;
+
+/// The values of the variables.
+pub(crate) struct Inputs<'a> {
+    /// `None` for a deletion.
+    pub(crate) object: Option<&'a Json>,
+    pub(crate) old_object: Option<&'a Json>,
+    pub(crate) params: Option<&'a Json>,
+    pub(crate) request: &'a Json,
+    /// `None` for a cluster-scoped object.
+    pub(crate) namespace: Option<&'a Json>,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// What the request asks, without the verb.
+    pub(crate) resource: Question,
+}
+
+/// Why a policy denies a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    pub(crate) message: String,
+    /// The reason of the Status. `None` means `Invalid`.
+    pub(crate) reason: Option<String>,
+}
+
+impl Denial {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), reason: None }
+    }
+}
+
+/// The result of a policy.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Failed validations, for which the actions of the binding decide.
+    pub(crate) denials: Vec<Denial>,
+    /// Failed audit annotations, which always deny the request.
+    pub(crate) annotation_denials: Vec<Denial>,
+}
+
+impl CompiledPolicy {
+    /// Evaluates the policy. The verdict is empty if the match conditions are not met.
+    pub(crate) fn evaluate(&self, inputs: &Inputs<'_>) -> Verdict {
+        match self.is_matched(inputs) {
+            Ok(true) => {}
+            Ok(false) => return Verdict::default(),
+            Err(message) => return self.failed(message),
+        }
+        let scope = Scope::new(self, inputs, VALIDATION_BUDGET);
+        let mut results = Vec::new();
+        for validation in &self.validations {
+            match scope.evaluate(&validation.expression) {
+                Err(Stop) => return self.failed(OUT_OF_BUDGET.into()),
+                Ok(result) => results.push(result),
+            }
+        }
+        let mut verdict = Verdict::default();
+        for (validation, result) in self.validations.iter().zip(results) {
+            match result.map(|value| value.as_bool()) {
+                Ok(Some(true)) => {}
+                Ok(_) => {
+                    let message = match scope.message(validation) {
+                        Ok(message) => message,
+                        Err(Stop) => return self.failed(format!("failed messageExpression: {OUT_OF_BUDGET}")),
+                    };
+                    verdict.denials.push(Denial { message, reason: validation.reason.clone() });
+                }
+                Err(why) => verdict.denials.extend(self.fails.then(|| Denial::new(why))),
+            }
+        }
+        let scope = Scope::new(self, inputs, VALIDATION_BUDGET);
+        for annotation in &self.audit_annotations {
+            match scope.evaluate(annotation) {
+                Err(Stop) => return self.failed(OUT_OF_BUDGET.into()),
+                Ok(Ok(_)) => {}
+                Ok(Err(why)) => verdict.annotation_denials.extend(self.fails.then(|| Denial::new(why))),
+            }
+        }
+        verdict
+    }
+
+    /// Returns whether all match conditions are met. If none is false, an error counts as the failure policy says.
+    fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
+        let inputs = Inputs { namespace: None, authorizer: inputs.authorizer.clone(), resource: inputs.resource.clone(), ..*inputs };
+        let scope = Scope::new(self, &inputs, MATCH_BUDGET);
+        let mut errors = Vec::<String>::new();
+        for condition in &self.match_conditions {
+            match scope.evaluate(condition) {
+                Err(Stop) => return if self.fails { Err(OUT_OF_BUDGET.into()) } else { Ok(false) },
+                Ok(Ok(value)) if value.as_bool() == Some(false) => return Ok(false),
+                Ok(Ok(_)) => {}
+                Ok(Err(why)) if !errors.contains(&why) => errors.push(why),
+                Ok(Err(_)) => {}
+            }
+        }
+        match (&errors[..], self.fails) {
+            ([], _) => Ok(true),
+            (_, false) => Ok(false),
+            ([only], true) => Err(only.clone()),
+            (several, true) => Err(format!("[{}]", several.join(", "))),
+        }
+    }
+
+    fn failed(&self, message: String) -> Verdict {
+        Verdict { denials: self.fails.then(|| Denial::new(message)).into_iter().collect(), ..Verdict::default() }
+    }
+}
+
+/// The budget ran out.
+struct Stop;
+
+/// The evaluation of expressions that share variables and a budget.
+struct Scope<'a> {
+    policy: &'a CompiledPolicy,
+    inputs: &'a Inputs<'a>,
+    budget: Cell<u64>,
+    /// How many variables are being computed.
+    depth: Cell<usize>,
+}
+
+impl<'a> Scope<'a> {
+    fn new(policy: &'a CompiledPolicy, inputs: &'a Inputs<'a>, budget: u64) -> Self {
+        Self { policy, inputs, budget: Cell::new(budget), depth: Cell::new(0) }
+    }
+
+    /// Returns the value of an expression, or a message with its error.
+    fn evaluate<'s>(&'s self, expression: &Expression) -> Result<Result<Value<'s>, String>, Stop> {
+        let program = match &expression.program {
+            Ok(program) => program,
+            Err(error) => return Ok(Err(format!("compilation error: {error}"))),
+        };
+        let value = self.run(program)?;
+        Ok(value.map_err(|error| format!("expression '{}' resulted in error: {}", expression.text, error.message())))
+    }
+
+    fn run<'s>(&'s self, program: &Program) -> Result<Result<Value<'s>, Failure>, Stop> {
+        let budget = self.budget.get().min(CALL_BUDGET);
+        match program.evaluate(&self.activation(), budget) {
+            Ok(evaluation) => {
+                self.spend(evaluation.cost)?;
+                Ok(Ok(evaluation.value))
+            }
+            Err(error) if error.is_out_of_budget() && self.budget.get() < CALL_BUDGET => Err(Stop),
+            Err(error) => {
+                self.spend(error.cost())?;
+                let why = if error.is_out_of_budget() { "operation cancelled: actual cost limit exceeded" } else { error.message() };
+                Ok(Err(Failure::new(why)))
+            }
+        }
+    }
+
+    fn spend(&self, cost: u64) -> Result<(), Stop> {
+        let left = self.budget.get().checked_sub(cost).ok_or(Stop)?;
+        self.budget.set(left);
+        Ok(())
+    }
+
+    fn activation<'s>(&'s self) -> Activation<'s> {
+        let Inputs { object, old_object, params, request, namespace, authorizer, resource } = self.inputs;
+        let json = |value: Option<&'s Json>| value.map_or(Value::Null, |value| Value::of(value));
+        let mut activation = Activation::new()
+            .bind("object", json(*object))
+            .bind("oldObject", json(*old_object))
+            .bind("params", json(*params))
+            .bind("request", json(Some(request)))
+            .bind("namespaceObject", json(*namespace))
+            .bind("authorizer", Value::authorizer(authorizer.clone()))
+            .bind("authorizer.requestResource", Value::resource_authorizer(authorizer.clone(), resource.clone()));
+        for (at, variable) in self.policy.variables.iter().enumerate() {
+            activation = activation.bind_lazy(&variable.qualified, move || self.variable(at));
+        }
+        activation
+    }
+
+    /// Returns the value of a variable. It is computed each time, and the budget limits how often.
+    fn variable<'s>(&'s self, at: usize) -> Result<Value<'s>, Failure> {
+        let variable = &self.policy.variables[at];
+        let depth = self.depth.get();
+        if depth >= MAX_DEPTH {
+            return Err(Failure::new(format!("variables refer to each other more than {MAX_DEPTH} levels deep")));
+        }
+        self.depth.set(depth + 1);
+        let failed = |how: &str, why: &str| Failure::new(format!("composited variable {:?} fails to {how}: {why}", variable.name));
+        let value = match &variable.program {
+            Err(why) => Err(failed("compile", why)),
+            Ok(program) => match self.run(program) {
+                Err(Stop) => Err(Failure::Budget),
+                Ok(value) => value.map_err(|error| failed("evaluate", error.message())),
+            },
+        };
+        self.depth.set(depth);
+        value
+    }
+
+    /// Returns the message for a failed validation.
+    fn message(&self, validation: &Validation) -> Result<String, Stop> {
+        let text = match &validation.message_program {
+            None => None,
+            Some(program) => self.run(program)?.ok().and_then(|value| value.as_str().map(|text| text.trim().to_owned())),
+        };
+        let is_usable = |text: &String| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
+        Ok(match text.filter(is_usable) {
+            Some(text) => text,
+            None if !validation.message.is_empty() => validation.message.clone(),
+            None => format!("failed expression: {}", validation.expression.text),
+        })
+    }
+}

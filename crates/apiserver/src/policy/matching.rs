@@ -1,0 +1,149 @@
+//! Which requests a policy or a binding is about.
+
+use pintle_json::Json;
+
+use crate::object::metadata;
+use crate::selector;
+
+/// A request under one of the names of its resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    /// The plural.
+    pub(crate) resource: &'a str,
+    /// Empty for the object itself.
+    pub(crate) subresource: &'a str,
+    /// In upper case.
+    pub(crate) operation: &'a str,
+    pub(crate) name: &'a str,
+    /// Whether the object is in a namespace. A Namespace is not.
+    pub(crate) is_namespaced: bool,
+}
+
+/// The data that selectors match.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matched<'a> {
+    pub(crate) object: Option<&'a Json>,
+    pub(crate) old_object: Option<&'a Json>,
+    /// The namespace of the object, or the object itself if it is a Namespace. `None` for other cluster-scoped objects.
+    pub(crate) namespace: Option<&'a Json>,
+}
+
+/// Returns the index of the first candidate that matches, or `None`. The first candidate is the request as it was sent. The others have
+/// other versions of the resource; they count unless the match policy is `Exact`.
+pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
+    let selects = |field: &str, object: &Json| {
+        let selector = selector::structured(&resources[field]);
+        selector.is_some_and(|selector| selector::selects(&selector, object))
+    };
+    let is_unrestricted = |field: &str| resources[field].is_null() || resources[field].is_empty();
+    if !is_unrestricted("namespaceSelector")
+        && matched.namespace.is_some_and(|namespace| !selects("namespaceSelector", namespace))
+    {
+        return None;
+    }
+    let mut objects = matched.object.into_iter().chain(matched.old_object);
+    if !is_unrestricted("objectSelector") && !objects.any(|object| selects("objectSelector", object)) {
+        return None;
+    }
+    let is_exact = resources.text("/matchPolicy") == "Exact";
+    let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
+    let position = |rules: &str| {
+        considered.iter().position(|candidate| resources.list(rules).any(|rule| rule_matches(rule, candidate)))
+    };
+    if position("/excludeResourceRules").is_some() {
+        return None;
+    }
+    match resources.list("/resourceRules").next() {
+        None => Some(0),
+        Some(_) => position("/resourceRules"),
+    }
+}
+
+fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
+    let has = |list: &str, value: &str| rule.texts(list).any(|item| item == "*" || item == value);
+    let scope = match rule.text("/scope") {
+        "Namespaced" => candidate.is_namespaced,
+        "Cluster" => !candidate.is_namespaced,
+        _ => true,
+    };
+    let names = || rule.list("/resourceNames").next().is_none() || rule.texts("/resourceNames").any(|name| name == candidate.name);
+    scope
+        && has("/operations", candidate.operation)
+        && has("/apiGroups", candidate.group)
+        && has("/apiVersions", candidate.version)
+        && rule.texts("/resources").any(|pattern| resource_matches(pattern, candidate))
+        && names()
+}
+
+/// `*` and `pods` do not cover subresources.
+fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
+    let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
+    (resource == "*" || resource == candidate.resource)
+        && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
+}
+
+/// Returns the name of an object for messages, before a name is generated.
+pub(crate) fn name_of(object: Option<&Json>) -> String {
+    let Some(object) = object else { return "Unknown".into() };
+    match (metadata::name(object), object.text("/metadata/generateName")) {
+        ("", "") => "Unknown".into(),
+        ("", prefix) => prefix.into(),
+        (name, _) => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    fn candidate<'a>(version: &'a str, resource: &'a str, subresource: &'a str) -> Candidate<'a> {
+        Candidate { group: "apps", version, resource, subresource, operation: "CREATE", name: "web", is_namespaced: true }
+    }
+
+    fn rule(resources: &[&str]) -> Json {
+        json!({"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": resources, "scope": "*"})
+    }
+
+    #[test]
+    fn wildcards_cover_resources_and_subresources() {
+        for (pattern, resource, subresource, expected) in [
+            ("deployments", "deployments", "", true),
+            ("deployments", "deployments", "status", false),
+            ("deployments/status", "deployments", "status", true),
+            ("deployments/*", "deployments", "scale", true),
+            ("*", "deployments", "", true),
+            ("*", "deployments", "status", false),
+            ("*/status", "deployments", "status", true),
+            ("*/*", "deployments", "status", true),
+            ("*/*", "deployments", "", true),
+            ("pods", "deployments", "", false),
+        ] {
+            let found = resource_matches(pattern, &candidate("v1", resource, subresource));
+            assert_eq!(found, expected, "{pattern} {resource} {subresource}");
+        }
+    }
+
+    #[test]
+    fn equivalent_version_matches_unless_the_policy_is_exact() {
+        let candidates = [candidate("v1beta1", "deployments", ""), candidate("v1", "deployments", "")];
+        let object = json!({"metadata": {"labels": {"a": "b"}}});
+        let matched = Matched { object: Some(&object), old_object: None, namespace: None };
+        let of = |extra: Json| {
+            let mut resources = json!({"resourceRules": [rule(&["deployments"])]});
+            for (name, value) in extra.members("") {
+                resources.set(name.as_str(), value.clone());
+            }
+            matches(&resources, &candidates, &matched)
+        };
+        assert_eq!(of(json!({})), Some(1));
+        assert_eq!(of(json!({"matchPolicy": "Exact"})), None);
+        assert_eq!(of(json!({"excludeResourceRules": [rule(&["*"])]})), None);
+        assert_eq!(of(json!({"objectSelector": {"matchLabels": {"a": "b"}}})), Some(1));
+        assert_eq!(of(json!({"objectSelector": {"matchLabels": {"a": "c"}}})), None);
+        assert_eq!(of(json!({"resourceRules": []})), Some(0));
+    }
+}

@@ -1,0 +1,75 @@
+//! The variable `authorizer`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_cel::{Authorizer, Decision, Question};
+
+use crate::auth::{self, Attributes};
+use crate::registry::Registry;
+use crate::registry::admission_plugin::AdmissionRequest;
+use crate::request::path::ResourcePath;
+use crate::request::user::User;
+use crate::store::Db;
+
+/// Decides what the user of a request, or a service account, may do.
+pub(super) struct UserAuthorizer {
+    authorizer: Arc<auth::Authorizer>,
+    db: Arc<Db>,
+    user: User,
+}
+
+impl UserAuthorizer {
+    pub(super) fn new(registry: &Registry, user: &User) -> Self {
+        Self { authorizer: registry.authorizer.clone(), db: registry.db.clone(), user: user.clone() }
+    }
+}
+
+impl Authorizer for UserAuthorizer {
+    fn authorize(&self, question: &Question) -> Decision {
+        let account = question.service_account.as_ref().map(|(namespace, name)| service_account(namespace, name));
+        let user = account.as_ref().unwrap_or(&self.user);
+        let rbac = self.authorizer.rules_in(&self.db);
+        let path = ResourcePath {
+            group: question.group.clone(),
+            version: "*".into(),
+            namespace: question.namespace.clone(),
+            resource: question.resource.clone(),
+            subresource: question.subresource.clone(),
+            name: question.name.clone(),
+            ..ResourcePath::default()
+        };
+        let verb = question.verb.as_str();
+        let attributes = match &question.path {
+            Some(path) => Attributes::Path { verb, path },
+            None => Attributes::Resource { verb, path: &path, name: &question.name },
+        };
+        match auth::decide(rbac, user, &attributes) {
+            auth::Decision::Allowed(reason) => Decision { allowed: true, reason, error: None },
+            auth::Decision::NoOpinion(error) => Decision { allowed: false, reason: String::new(), error },
+        }
+    }
+}
+
+fn service_account(namespace: &str, name: &str) -> User {
+    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}"), "system:authenticated".to_owned()];
+    User {
+        name: format!("system:serviceaccount:{namespace}:{name}"),
+        uid: String::new(),
+        groups: groups.into_iter().collect(),
+        extra: BTreeMap::new(),
+    }
+}
+
+/// Returns what the request asks, without the verb.
+pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
+    let target = request.target;
+    Question {
+        group: target.kind.group.to_string(),
+        resource: target.kind.plural.to_string(),
+        subresource: target.subresource.name().into(),
+        namespace: target.namespace.clone(),
+        name: request.name().into(),
+        ..Question::default()
+    }
+}

@@ -1,0 +1,80 @@
+//! The parameters of policies.
+
+use std::sync::Arc;
+
+use pintle_json::Json;
+
+use crate::kinds::{Cluster, GroupResource, Kind};
+use crate::registry::Registry;
+use crate::selector;
+
+/// Fails if the policy has a `paramKind` that is not served.
+pub(super) fn check_kind(registry: &Registry, policy: &Json) -> Result<(), String> {
+    match policy.has("/paramKind") {
+        true => kind(registry, policy).map(drop),
+        false => Ok(()),
+    }
+}
+
+fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
+    let (api_version, name) = (policy.text("/paramKind/apiVersion"), policy.text("/paramKind/kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    registry
+        .kinds()
+        .kind(group, version, name)
+        .cloned()
+        .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
+}
+
+/// Returns the parameters of a binding: each is evaluated for itself. Without parameters there is one evaluation without `params`.
+pub(super) fn collect(
+    registry: &Registry,
+    policy: &Json,
+    binding: &Json,
+    namespace: &str,
+) -> Result<Vec<Option<Arc<Json>>>, String> {
+    let reference = &binding["paramRef"];
+    if !policy.has("/paramKind") || reference.is_null() {
+        return Ok(vec![None]);
+    }
+    let kind = kind(registry, policy)?;
+    let own = reference.text("/namespace");
+    let namespace = match (kind.namespaced(), own) {
+        (true, "") if namespace.is_empty() => {
+            return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
+        }
+        (true, "") => namespace,
+        (true, own) => own,
+        (false, "") => "",
+        (false, _) => return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into()),
+    };
+    let found = find(registry, &kind, namespace, reference);
+    if found.is_empty() && reference.text("/parameterNotFoundAction") == "Deny" {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    Ok(found.into_iter().map(Some).collect())
+}
+
+fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> Vec<Arc<Json>> {
+    let resource: &GroupResource = &kind.store;
+    let found = match reference.text("/name") {
+        "" => {
+            let selector = selector::structured(&reference["selector"]);
+            let all = registry.db.objects(resource, kind.namespaced().then_some(namespace));
+            let selects = |object: &Arc<Json>| {
+                selector.as_ref().is_some_and(|selector| selector::selects(selector, &**object))
+            };
+            all.into_iter().filter(selects).collect()
+        }
+        name => registry.db.object(resource, namespace, name).into_iter().collect::<Vec<_>>(),
+    };
+    found.into_iter().map(|object| typed(kind, &object)).collect()
+}
+
+/// Returns the object in the version of the kind, with its type.
+fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
+    let mut shown = Arc::unwrap_or_clone(kind.shown(stored));
+    shown.set("apiVersion", kind.api_version());
+    shown.set("kind", kind.kind.as_str());
+    Arc::new(shown)
+}

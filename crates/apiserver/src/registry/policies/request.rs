@@ -1,0 +1,88 @@
+//! The variables `request` and `namespaceObject`.
+
+use pintle_json::{Json, json};
+
+use crate::kinds::Kind;
+use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
+use crate::request::options::{DeleteOptions, WriteOptions};
+
+/// Returns the operation as in rules.
+pub(super) fn operation(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+        Operation::Connect => "CONNECT",
+    }
+}
+
+/// Returns the request as an AdmissionRequest without its objects. `kind` is the kind that the policy matches.
+pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind) -> Json {
+    let (target, user) = (request.target, &request.by.user);
+    let gvk = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let gvr = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
+    let mut by = json!({"username": user.name, "groups": user.groups.iter().collect::<Vec<_>>()});
+    if !user.uid.is_empty() {
+        by.set("uid", user.uid.as_str());
+    }
+    if !user.extra.is_empty() {
+        by.set("extra", json!(user.extra));
+    }
+    let mut attributes = json!({
+        "kind": gvk(kind),
+        "resource": gvr(kind),
+        "requestKind": gvk(&target.kind),
+        "requestResource": gvr(&target.kind),
+        "operation": operation(request.operation),
+        "userInfo": by,
+        "dryRun": request.dry_run(),
+        "options": options(request),
+    });
+    let subresource = target.subresource.name();
+    for (name, value) in [
+        ("subResource", subresource),
+        ("requestSubResource", subresource),
+        ("name", request.name()),
+        ("namespace", &target.namespace),
+    ] {
+        if !value.is_empty() {
+            attributes.set(name, value);
+        }
+    }
+    attributes
+}
+
+fn options(request: &AdmissionRequest<'_>) -> Json {
+    match (request.options, request.operation) {
+        (AdmissionOptions::Write(options), Operation::Create) => written(options, "CreateOptions"),
+        (AdmissionOptions::Write(options), _) => written(options, "UpdateOptions"),
+        (AdmissionOptions::Delete(options), _) => deleted(options),
+        (AdmissionOptions::None, _) => Json::Null,
+    }
+}
+
+fn written(options: &WriteOptions, kind: &str) -> Json {
+    let mut json = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    if options.dry_run {
+        json.set("dryRun", vec!["All"]);
+    }
+    json
+}
+
+fn deleted(options: &DeleteOptions) -> Json {
+    let mut json = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    if options.dry_run {
+        json.set("dryRun", vec!["All"]);
+    }
+    json
+}
+
+/// Returns the members of a namespace that expressions can see.
+pub(super) fn namespace(namespace: &Json) -> Json {
+    const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
+    let mut shown = namespace.clone();
+    if let Some(metadata) = shown.get_mut("metadata") {
+        HIDDEN.iter().for_each(|name| metadata.unset(name));
+    }
+    shown
+}
