@@ -29,7 +29,7 @@
 //! better than the best peer: 2.0 is half the cost, 0.5 is double the cost. If a peer's tool is missing (no `go`), or the peer does not
 //! build, its column stays empty and the output has the reason.
 //!
-//! Published figures are those of one commit. So `--docs` needs a clean tree that does not change during the measurement, and an idle
+//! Published figures belong to one commit. So `--docs` needs a clean tree that does not change during the measurement, and an idle
 //! machine.
 
 mod apiserver;

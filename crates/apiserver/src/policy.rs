@@ -1,6 +1,6 @@
 //! Admission policies in CEL: their environment, compilation, matching and evaluation.
 //!
-//! The functions are pure. [`registry`](crate::registry) reads policies, bindings and parameters from the store. The texts are those of
+//! The functions are pure. [`registry`](crate::registry) reads policies, bindings and parameters from the store. The texts are the same as in
 //! kube-apiserver.
 
 mod compile;

@@ -17,7 +17,7 @@ use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
-/// The configuration of an [`EventBroadcaster`]. Its defaults are those of client-go.
+/// The configuration of an [`EventBroadcaster`]. Its defaults are the same as in client-go.
 ///
 /// # Examples
 ///

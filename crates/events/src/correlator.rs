@@ -15,7 +15,7 @@ use crate::{Event, EventSource, ObjectReference};
 /// The prefix of the message of a combined event.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
-/// The limits of a [`Correlator`]. The defaults are those of client-go.
+/// The limits of a [`Correlator`]. The defaults are the same as in client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
     /// The number of different messages about the same subject at which combining starts. This message and all later

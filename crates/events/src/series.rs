@@ -7,7 +7,7 @@ use pintle_meta::MicroTime;
 use crate::lru::Lru;
 use crate::{EventSeries, ObjectReference, SeriesEvent};
 
-/// The limits of the series of `events.k8s.io`. The defaults are those of client-go.
+/// The limits of the series of `events.k8s.io`. The defaults are the same as in client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
     /// The time between writes of an ongoing series. Each write updates the count, and prevents the server from

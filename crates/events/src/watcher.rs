@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::{Event, hub};
 
-/// Receives each event when it is recorded, before it is counted or combined. The order is that of recording. Dropping
+/// Receives each event when it is recorded, before it is counted or combined. The order is the order of recording. Dropping
 /// the watcher ends the watch.
 ///
 /// If the queue of a watcher is full, new events are dropped and counted. Other watchers still receive them.

@@ -1,4 +1,4 @@
-//! The locks and atomics of the store. They are those of std, or shuttle's under `--cfg pintle_shuttle`, or loom's
+//! The locks and atomics of the store. They come from std, or from shuttle's under `--cfg pintle_shuttle`, or loom's
 //! under `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]

@@ -19,7 +19,7 @@ static TURN: Mutex<()> = Mutex::new(());
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
 
-/// Returns a pod like those of a real cluster, without managed fields. Names, uids, digests, addresses and times are
+/// Returns a pod like in a real cluster, without managed fields. Names, uids, digests, addresses and times are
 /// random. Five pods belong to one set.
 fn pod(n: usize) -> String {
     let mut random = fastrand::Rng::with_seed(n as u64);

@@ -12,7 +12,7 @@ use pintle_meta::{
 use crate::validate::Report;
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
-/// Values that override those of the kubeconfig files. They correspond to flags of kubectl.
+/// Values that override the values of the kubeconfig files. They correspond to flags of kubectl.
 ///
 /// If a field is `None` or empty, the value of the files or of the pod's service account is used. Some fields replace
 /// more than one value:

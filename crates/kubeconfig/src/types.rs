@@ -208,7 +208,7 @@ pub struct Exec {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// The environment variables that the program gets in addition to those of this process.
+    /// The environment variables that the program gets in addition to the variables of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
     /// A message for the user if the program is not installed.

@@ -236,7 +236,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns all objects as they were at this revision, sorted by key. The revision may be compacted.
+    /// Returns the state of all objects at this revision, sorted by key. The revision may be compacted.
     ///
     /// # Panics
     ///

@@ -84,7 +84,7 @@ impl Store {
         self.objects.len()
     }
 
-    /// Returns the objects as they were at this revision, sorted by key.
+    /// Returns the state of the objects at this revision, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }

@@ -68,7 +68,7 @@ pub enum Violation {
         /// The requests at fault.
         requests: Vec<SentRequest>,
     },
-    /// The final objects differ from those of a run without a disturbance.
+    /// The final objects differ from the result of a run without a disturbance.
     #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}", lines(.differences), lines(.requests))]
     NotConverged {
         /// The disturbance.

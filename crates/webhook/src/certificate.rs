@@ -35,7 +35,7 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificates that the API server shall trust, as PEM. They become the `caBundle` of registrations. If `None`, the API server uses
+    /// The certificates that the API server must trust, as PEM. They become the `caBundle` of registrations. If `None`, the API server uses
     /// the roots of its system.
     pub authority: Option<PathBuf>,
     /// The time between two reads. The default is 10 s. A changed Secret reaches a volume after about a minute.
@@ -54,7 +54,7 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server shall trust. The result is empty if no file has them.
+    /// Reads the certificates that the API server must trust. The result is empty if no file has them.
     ///
     /// # Errors
     ///

@@ -108,7 +108,7 @@ pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
 /// The parts of the metadata that a conversion may change.
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
-/// Applies the changes of a conversion to the metadata that was sent: those of the changeable parts.
+/// Applies the changes of a conversion to the metadata that was sent: only the changeable parts.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();
     for part in CHANGEABLE {

@@ -143,7 +143,7 @@ impl Webhook {
     ///
     /// # Panics
     ///
-    /// Panics without an operation, and if a mutating webhook shall handle deletions. The API server accepts no change of an object that is
+    /// Panics without an operation, and if a mutating webhook has the operation of deletions. The API server accepts no change of an object that is
     /// being deleted.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();

@@ -14,7 +14,7 @@ use crate::{Endpoint, Webhook};
 
 /// The memory that the bodies in flight may use in all. Further requests wait.
 const BODY_BUDGET: usize = 256 << 20;
-/// The part of the budget that one permit stands for.
+/// The part of the budget that belongs to one permit.
 pub(crate) const PERMIT: usize = 64 << 10;
 
 /// The webhooks of a program: a `tower` service, and their registration in the cluster.

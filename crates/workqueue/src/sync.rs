@@ -1,4 +1,4 @@
-//! The locks and threads of the queue. They are those of std, or shuttle's with `--cfg pintle_shuttle`, or loom's with
+//! The locks and threads of the queue. They come from std, or from shuttle's with `--cfg pintle_shuttle`, or loom's with
 //! `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]

@@ -197,7 +197,7 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 /// The example that runs the client of kube against the embedded server.
 const KUBE: &str = "crates/apiserver/examples/kube/Cargo.toml";
 
-/// Builds all programs, and returns their folder. The flags are those of the tests, so that cargo reuses the built
+/// Builds all programs, and returns their folder. The flags are the same as for the tests, so that cargo reuses the built
 /// files.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;

@@ -22,10 +22,9 @@ const BUDGETS: &[(&str, Counts)] = &[
     ("apiserver", Counts { phrases: 0, names: 0 }),
     ("controller", Counts { phrases: 1, names: 0 }),
     ("delta-fifo", Counts { phrases: 3, names: 0 }),
-    ("informer", Counts { phrases: 1, names: 0 }),
-    ("leaderelect", Counts { phrases: 9, names: 0 }),
-    ("ratelimit", Counts { phrases: 3, names: 0 }),
-    ("workqueue", Counts { phrases: 6, names: 0 }),
+    ("informer", Counts { phrases: 2, names: 0 }),
+    ("leaderelect", Counts { phrases: 7, names: 0 }),
+    ("workqueue", Counts { phrases: 2, names: 0 }),
 ];
 
 /// The maximum number of words in a test name.

@@ -2,6 +2,7 @@
 //! to all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
 
 mod branches;
+mod children;
 mod default_values;
 mod rules;
 mod structure;

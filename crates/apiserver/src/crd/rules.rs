@@ -1,6 +1,6 @@
 //! The rules of custom resources in CEL: `x-kubernetes-validations`.
 //!
-//! [`RuleTree`] mirrors a schema and has its compiled rules. [`evaluate`] runs them on an object. The texts are those of kube-apiserver.
+//! [`RuleTree`] mirrors a schema and has its compiled rules. [`evaluate`] runs them on an object. The texts are the same as in kube-apiserver.
 
 mod compile;
 mod correlation;

@@ -36,9 +36,9 @@ pub(super) fn base(optional: Optional) -> Environment {
 pub(super) fn with_variables(environment: Environment, variables: &[(String, Type)]) -> Environment {
     let fields = variables.iter().map(|(name, kind)| (name.as_str(), kind.clone()));
     let environment = environment.object(VARIABLES, fields).variable("variables", object(VARIABLES));
-    variables.iter().fold(environment, |environment, (name, kind)| {
-        environment.variable(&format!("variables.{name}"), kind.clone())
-    })
+    variables
+        .iter()
+        .fold(environment, |environment, (name, kind)| environment.variable(&format!("variables.{name}"), kind.clone()))
 }
 
 fn object(name: &str) -> Type {

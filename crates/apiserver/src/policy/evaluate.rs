@@ -100,7 +100,12 @@ impl CompiledPolicy {
 
     /// Returns whether all match conditions are met. If none is false, an error counts as the failure policy says.
     fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
-        let inputs = Inputs { namespace: None, authorizer: inputs.authorizer.clone(), resource: inputs.resource.clone(), ..*inputs };
+        let inputs = Inputs {
+            namespace: None,
+            authorizer: inputs.authorizer.clone(),
+            resource: inputs.resource.clone(),
+            ..*inputs
+        };
         let scope = Scope::new(self, &inputs, MATCH_BUDGET);
         let mut errors = Vec::<String>::new();
         for condition in &self.match_conditions {
@@ -162,7 +167,11 @@ impl<'a> Scope<'a> {
             Err(error) if error.is_out_of_budget() && self.budget.get() < CALL_BUDGET => Err(Stop),
             Err(error) => {
                 self.spend(error.cost())?;
-                let why = if error.is_out_of_budget() { "operation cancelled: actual cost limit exceeded" } else { error.message() };
+                let why = if error.is_out_of_budget() {
+                    "operation cancelled: actual cost limit exceeded"
+                } else {
+                    error.message()
+                };
                 Ok(Err(Failure::new(why)))
             }
         }
@@ -199,7 +208,9 @@ impl<'a> Scope<'a> {
             return Err(Failure::new(format!("variables refer to each other more than {MAX_DEPTH} levels deep")));
         }
         self.depth.set(depth + 1);
-        let failed = |how: &str, why: &str| Failure::new(format!("composited variable {:?} fails to {how}: {why}", variable.name));
+        let failed = |how: &str, why: &str| {
+            Failure::new(format!("composited variable {:?} fails to {how}: {why}", variable.name))
+        };
         let value = match &variable.program {
             Err(why) => Err(failed("compile", why)),
             Ok(program) => match self.run(program) {
@@ -215,7 +226,9 @@ impl<'a> Scope<'a> {
     fn message(&self, validation: &Validation) -> Result<String, Stop> {
         let text = match &validation.message_program {
             None => None,
-            Some(program) => self.run(program)?.ok().and_then(|value| value.as_str().map(|text| text.trim().to_owned())),
+            Some(program) => {
+                self.run(program)?.ok().and_then(|value| value.as_str().map(|text| text.trim().to_owned()))
+            }
         };
         let is_usable = |text: &String| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
         Ok(match text.filter(is_usable) {

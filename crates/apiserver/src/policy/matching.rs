@@ -30,7 +30,7 @@ pub(crate) struct Matched<'a> {
     pub(crate) namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first candidate that matches, or `None`. The first candidate is the request as it was sent. The others have
+/// Returns the index of the first candidate that matches, or `None`. The first candidate is the request in the version of its sender. The others have
 /// other versions of the resource; they count unless the match policy is `Exact`.
 pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
@@ -68,7 +68,9 @@ fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
         "Cluster" => !candidate.is_namespaced,
         _ => true,
     };
-    let names = || rule.list("/resourceNames").next().is_none() || rule.texts("/resourceNames").any(|name| name == candidate.name);
+    let names = || {
+        rule.list("/resourceNames").next().is_none() || rule.texts("/resourceNames").any(|name| name == candidate.name)
+    };
     scope
         && has("/operations", candidate.operation)
         && has("/apiGroups", candidate.group)
@@ -101,7 +103,15 @@ mod tests {
     use super::*;
 
     fn candidate<'a>(version: &'a str, resource: &'a str, subresource: &'a str) -> Candidate<'a> {
-        Candidate { group: "apps", version, resource, subresource, operation: "CREATE", name: "web", is_namespaced: true }
+        Candidate {
+            group: "apps",
+            version,
+            resource,
+            subresource,
+            operation: "CREATE",
+            name: "web",
+            is_namespaced: true,
+        }
     }
 
     fn rule(resources: &[&str]) -> Json {

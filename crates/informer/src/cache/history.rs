@@ -32,7 +32,7 @@ pub(crate) struct Past<T> {
     old: Option<CatchDrop<T>>,
     new: Option<CatchDrop<T>>,
     resource_version: Arc<str>,
-    /// Whether the commit of the change left the revision of the cache as it was.
+    /// Whether the commit of the change did not change the revision of the cache.
     is_at_rest: bool,
 }
 
@@ -130,7 +130,7 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            // If the last forgotten change left the revision as it was, other changes at that revision may be forgotten
+            // If the last forgotten change did not change the revision, other changes at that revision may be forgotten
             // too.
             (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }

@@ -1,4 +1,4 @@
-//! The cases of Kubernetes' own tests, and recorded responses of kube-apiserver. The tests are those of `labels`,
+//! The cases of Kubernetes' own tests, and recorded responses of kube-apiserver. The tests correspond to the tests of `labels`,
 //! `fields` and `metav1` in apimachinery.
 
 use std::collections::BTreeMap;

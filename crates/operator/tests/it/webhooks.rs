@@ -9,7 +9,8 @@ use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_crd::CustomResourceDefinition;
 use pintle_leaderelect::LeaderElectionConfig;
-use pintle_meta::{ClientConfig, ObjectMeta, PemSource};
+use pintle_leaderelect::Lease;
+use pintle_meta::{ClientConfig, ObjectKey, ObjectMeta, PemSource};
 use pintle_operator::{Manager, OperatorError};
 use pintle_restreq::RestClient;
 use pintle_webhook::{
@@ -152,8 +153,8 @@ async fn changed_authority_is_registered_again() {
 async fn standby_serves_webhooks() {
     let setup = Setup::new().await;
     let leader = Running::start(setup.world.manager().leader_election());
-    let lease = || setup.world.cluster.lock(NAME);
-    let _ = lease;
+    let leases = setup.world.cluster.api::<Lease>();
+    eventually("the other process leads", async || leases.get(ObjectKey::new("default", NAME)).await.ok()).await;
     let standby = setup.manager().leader_election_with(LeaderElectionConfig::default());
     let standby = Running::start(standby);
     let answer = eventually("the webhook answers", async || setup.ask("good").await).await;

@@ -17,7 +17,7 @@ use super::{Kit, World, runs};
 use crate::wire::Weather;
 use crate::{Lab, Violation};
 
-/// How many tasks more than in an undisturbed run may be alive, besides those of more replicas.
+/// How many tasks more than in an undisturbed run may be alive, besides the tasks of more replicas.
 const TASKS: usize = 8;
 /// How long a process that ended stays down.
 const RESTART: Duration = Duration::from_secs(1);

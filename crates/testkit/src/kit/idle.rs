@@ -9,8 +9,8 @@ use super::{Kit, World, runs};
 use crate::{Lab, SentRequest, Violation};
 
 impl<W: World> Kit<W> {
-    /// Checks that a second process changes nothing: the operator runs until it is idle, stops, and is started again. Requests that leave the
-    /// object as it is are allowed. Leases and Events do not count.
+    /// Checks that a second process changes nothing: the operator runs until it is idle, stops, and is started again. Requests that do not
+    /// change the object are allowed. Leases and Events do not count.
     ///
     /// # Errors
     ///

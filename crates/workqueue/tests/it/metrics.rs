@@ -391,7 +391,7 @@ fn key_added_after_its_delay_ages_from_the_deadline() {
     assert_eq!(seconds(&memory, "oldest_queued_seconds"), 9 * MS);
 }
 
-/// A provider that reads a gauge as soon as it is registered.
+/// A provider that reads a gauge right after its registration.
 #[derive(Debug)]
 struct Eager(InMemoryProvider);
 

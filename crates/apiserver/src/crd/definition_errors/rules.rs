@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::structure;
+use super::children::fields;
 use crate::crd::field_path::FieldPath;
 use crate::crd::rules::{Compiled, Level, RuleEnvironments, RuleSource, is_valid_field_path};
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
@@ -129,7 +129,7 @@ struct Check {
 
 impl Check {
     fn schema(&mut self, schema: &Json, path: FieldPath<'_>, place: &Place) {
-        structure::fields(schema, path, |child, child_path| {
+        fields(schema, path, |child, child_path| {
             let is_item = matches!(child_path, FieldPath::Member(_, "items"));
             self.schema(child, child_path, &place.below(schema, path, child, is_item));
         });

@@ -2,6 +2,7 @@
 
 use pintle_json::{Json, json};
 
+use super::children::fields;
 use super::{branches, default_values, rules};
 use crate::crd::field_path::FieldPath;
 use crate::crd::pattern::Patterns;
@@ -227,19 +228,6 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
     }
     if duplicates(keys.iter()).contains(&true) {
         errors.add(|| FieldError::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
-    }
-}
-
-/// Calls `visit` for the schemas of direct fields, items and map values, with their paths.
-pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
-    let properties = path.member("properties");
-    for (name, property) in schema.members("/properties") {
-        visit(property, FieldPath::Key(&properties, name));
-    }
-    for key in ["items", "additionalProperties"] {
-        if let Some(schema) = schema.get(key).filter(|schema| schema.is_object()) {
-            visit(schema, path.member(key));
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::validate::FieldErrorType;
 const SELF: &str = "self";
 const OLD_SELF: &str = "oldSelf";
 
-/// A rule as it is written in a schema.
+/// A rule of a schema, before it is compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleSource<'a> {
     pub(crate) rule: &'a str,

@@ -1,4 +1,4 @@
-//! Tests of rules on schemas and objects. The texts are those of kube-apiserver 1.36.1.
+//! Tests of rules on schemas and objects. The texts are the same as in kube-apiserver 1.36.1.
 
 use pintle_json::{Json, json};
 

@@ -1,7 +1,7 @@
 //! Kinds that bind admission policies to resources.
 
-use super::{fill_match, match_errors};
 use super::policy::matches_any_served;
+use super::{fill_match, match_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, object_warning};
 use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};

@@ -18,9 +18,8 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     let spec = &object["spec"];
     let constraints = "matchConstraints";
     let mut expressions = Expressions::new(spec);
-    let mut check = Check::at(spec, "spec.")
-        .required_one_of("failurePolicy", &["Fail", "Ignore"])
-        .inside("paramKind", param_kind);
+    let mut check =
+        Check::at(spec, "spec.").required_one_of("failurePolicy", &["Fail", "Ignore"]).inside("paramKind", param_kind);
     check = match spec.has("/matchConstraints") {
         false => check.required(constraints),
         true => check
@@ -57,7 +56,8 @@ fn param_kind(kind: Check<'_>) -> Check<'_> {
         kind = kind.refuse(true, || FieldError::invalid_text("apiVersion", api_version, why));
     } else if !api_version.is_empty() {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let why = if group.is_empty() { String::new() } else { name_errors(NameRule::Subdomain, group, false).join(",") };
+        let why =
+            if group.is_empty() { String::new() } else { name_errors(NameRule::Subdomain, group, false).join(",") };
         kind = kind.refuse(!why.is_empty(), || FieldError::invalid_text("apiVersion", group, why));
         let why = labels(version);
         kind = match version {
@@ -69,9 +69,10 @@ fn param_kind(kind: Check<'_>) -> Check<'_> {
         };
     }
     let why = labels(&name.to_lowercase());
-    kind.refuse(name.is_empty(), || FieldError::required("kind", "")).refuse(!name.is_empty() && !why.is_empty(), || {
-        FieldError::invalid_text("kind", name, format!("may have mixed case, but should otherwise match: {why}"))
-    })
+    kind.refuse(name.is_empty(), || FieldError::required("kind", ""))
+        .refuse(!name.is_empty() && !why.is_empty(), || {
+            FieldError::invalid_text("kind", name, format!("may have mixed case, but should otherwise match: {why}"))
+        })
 }
 
 fn match_conditions(spec: &Json, expressions: &Expressions) -> FieldErrors {
@@ -84,13 +85,17 @@ fn match_conditions(spec: &Json, expressions: &Expressions) -> FieldErrors {
     for (at, condition) in conditions.iter().enumerate().take(MAX_CONDITIONS) {
         let path = format!("spec.matchConditions[{at}]");
         let (name, text) = (condition.text("/name"), condition.text("/expression").trim());
-        expression(text, &format!("{path}.expression"), "", &mut errors, |text| expressions.match_condition(text).err());
+        expression(text, &format!("{path}.expression"), "", &mut errors, |text| {
+            expressions.match_condition(text).err()
+        });
         let field = format!("{path}.name");
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
             continue;
         }
-        errors.extend(qualified_name_faults(name).into_iter().map(|why| FieldError::invalid_text(field.as_str(), name, why)));
+        errors.extend(
+            qualified_name_faults(name).into_iter().map(|why| FieldError::invalid_text(field.as_str(), name, why)),
+        );
         if twice[at] {
             errors.push(FieldError::duplicate(field, &name.into()));
         }

@@ -52,7 +52,11 @@ impl Authorizer for UserAuthorizer {
 }
 
 fn service_account(namespace: &str, name: &str) -> User {
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}"), "system:authenticated".to_owned()];
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ];
     User {
         name: format!("system:serviceaccount:{namespace}:{name}"),
         uid: String::new(),

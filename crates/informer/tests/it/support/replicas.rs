@@ -35,7 +35,7 @@ pub(crate) struct Replicas {
 }
 
 struct Stream {
-    /// Events that are sent before those of the log, in reverse order.
+    /// Events that are sent before the events of the log, in reverse order.
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,

@@ -61,7 +61,8 @@ impl Script {
             at += Duration::from_millis(random.u64(0..longest));
         }
         let end = end.max(at.as_secs() + 10);
-        let (mut cuts, mut delay, mut lag) = (0.0, Duration::ZERO, Duration::ZERO);
+        let (mut cuts, mut lag) = (0.0, Duration::ZERO);
+        let delay;
         match kind {
             Kind::Order => {
                 delay = Duration::from_millis(random.u64(50..500));
