@@ -10,16 +10,9 @@ use super::Finding;
 
 /// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
+    &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
         "pintle-cel",
-        "pintle-delta-fifo",
-        "pintle-derive",
-        "pintle-json",
-        "pintle-meta",
-        "pintle-metrics",
-        "pintle-ratelimit",
-    ],
-    &[
         "pintle-cel",
         "pintle-crd",
         "pintle-events",
