@@ -129,6 +129,23 @@ impl Failure {
         failure
     }
 
+    /// Creates the 403 failure of a request for which mutating policies failed. The first message is the message of the response.
+    pub(crate) fn denied_by_mutation(
+        resource: &GroupResource,
+        name: &str,
+        messages: Vec<String>,
+        reason: Option<&str>,
+    ) -> Self {
+        let mut failure = Self::forbidden(resource, name, "");
+        failure.status.message = messages.first().cloned().unwrap_or_default();
+        if let Some(reason) = reason {
+            failure.status.reason = Some(reason.into());
+        }
+        let causes = messages.into_iter().map(|message| StatusCause { message, ..StatusCause::default() });
+        failure.status.details.get_or_insert_default().causes.extend(causes);
+        failure
+    }
+
     /// Creates a 422 failure with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();

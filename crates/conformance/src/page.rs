@@ -56,7 +56,7 @@ The output has one line per cause. A cause is a kind, a path with `*` for indexe
 embedded server's response, another `value`, other `words`, or two status codes. `-v` lists the documents of each cause. The exit code is 0
 if there are no differences.
 
-Differences in CEL rules, admission policies, webhooks and conversion are expected: the next section lists features without effect.
+Differences in webhooks and conversion are expected: the next section lists features without effect.
 
 ";
 

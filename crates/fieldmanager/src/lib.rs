@@ -43,6 +43,7 @@ pub mod fuzz;
 mod key_defaults;
 mod managers;
 mod merge;
+mod mutation;
 mod path_element;
 mod scale_handler;
 mod set;
@@ -50,6 +51,7 @@ mod tracking;
 mod versions;
 
 pub use apply::{Applied, ApplyError, Conflicts, apply};
+pub use mutation::merge_configuration;
 pub use path_element::{Indistinct, PathElement};
 pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;

@@ -28,8 +28,10 @@ pub enum PatchError {
     BadRequest(String),
     /// Status 413: the patch has too many operations.
     TooLarge(String),
-    /// Status 422 without details: the patch cannot be applied to this object.
-    Inapplicable,
+    /// Status 422 without details: the patch cannot be applied to this object. The text is the same as in the library of kube-apiserver.
+    Inapplicable(String),
+    /// Status 422 without details: the object has another value than an operation `test` of a JSON patch.
+    TestFailed,
     /// Status 422 without details: the patch exceeds a limit on its cost.
     Excessive(String),
     /// Status 500 without a reason: the directives are invalid.
@@ -39,10 +41,12 @@ pub enum PatchError {
 impl fmt::Display for PatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadRequest(text) | Self::TooLarge(text) | Self::Excessive(text) | Self::Directive(text) => {
-                f.write_str(text)
-            }
-            Self::Inapplicable => f.write_str("the server rejected our request due to an error in our request"),
+            Self::BadRequest(text)
+            | Self::TooLarge(text)
+            | Self::Inapplicable(text)
+            | Self::Excessive(text)
+            | Self::Directive(text) => f.write_str(text),
+            Self::TestFailed => f.write_str("an operation `test` of the JSON patch failed"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An index of the stored validating admission policies and their bindings. It follows the store.
+//! An index of the stored admission policies and their bindings. It follows the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,28 @@ use crate::object::metadata;
 use crate::policy::CompiledPolicy;
 use crate::store::{Db, Stored};
 
-const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-const BINDINGS: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
+const VALIDATING: [&str; 2] = [
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+];
+const MUTATING: [&str; 2] = [
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+];
 
 /// The policies of one store.
 #[derive(Debug, Default)]
 pub(crate) struct Policies(Compiled<PolicyIndex>);
 
 impl Policies {
-    /// Returns the policies that have bindings, by name. All calls must use the same `db`.
-    pub(crate) fn bound(&self, db: &Db) -> Arc<[BoundPolicy]> {
-        self.0.query(db, |index| index.bound.clone())
+    /// Returns the validating policies that have bindings, by name. All calls must use the same `db`.
+    pub(crate) fn validating(&self, db: &Db) -> Arc<[BoundPolicy]> {
+        self.0.query(db, |index| index.validating.bound.clone())
+    }
+
+    /// Returns the mutating policies that have bindings, by name. All calls must use the same `db`.
+    pub(crate) fn mutating(&self, db: &Db) -> Arc<[BoundPolicy]> {
+        self.0.query(db, |index| index.mutating.bound.clone())
     }
 }
 
@@ -40,20 +51,27 @@ pub(crate) struct Binding {
     pub(crate) spec: Json,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PolicyIndex {
+    validating: Family,
+    mutating: Family,
+}
+
+/// The policies of one kind, and their bindings.
+#[derive(Debug)]
+struct Family {
     policies: BTreeMap<Box<str>, (Arc<Json>, Arc<CompiledPolicy>)>,
     bindings: BTreeMap<Box<str>, Arc<Binding>>,
     bound: Arc<[BoundPolicy]>,
 }
 
-impl Default for PolicyIndex {
+impl Default for Family {
     fn default() -> Self {
         Self { policies: BTreeMap::new(), bindings: BTreeMap::new(), bound: Arc::from([]) }
     }
 }
 
-impl PolicyIndex {
+impl Family {
     fn rebind(&mut self) {
         let bound = self.policies.iter().filter_map(|(name, (spec, compiled))| {
             let of_policy = |binding: &&Arc<Binding>| binding.spec.text("/policyName") == &**name;
@@ -65,32 +83,44 @@ impl PolicyIndex {
     }
 }
 
+impl PolicyIndex {
+    fn family(&mut self, resource: &str) -> &mut Family {
+        if VALIDATING.contains(&resource) { &mut self.validating } else { &mut self.mutating }
+    }
+}
+
+fn is_policy(resource: &str) -> bool {
+    resource == VALIDATING[0] || resource == MUTATING[0]
+}
+
 impl Index for PolicyIndex {
-    const RESOURCES: &'static [&'static str] = &[POLICIES, BINDINGS];
+    const RESOURCES: &'static [&'static str] = &[VALIDATING[0], VALIDATING[1], MUTATING[0], MUTATING[1]];
 
     fn put(&mut self, resource: &str, key: &str, stored: &Stored) {
+        let family = self.family(resource);
         let object = stored.decode();
         let spec = object.get("spec").cloned().unwrap_or_default();
-        if resource == POLICIES {
+        if is_policy(resource) {
             // A status update does not change the spec.
-            if self.policies.get(key).is_some_and(|(known, _)| **known == spec) {
+            if family.policies.get(key).is_some_and(|(known, _)| **known == spec) {
                 return;
             }
             let compiled = Arc::new(CompiledPolicy::new(&spec));
-            self.policies.insert(key.into(), (Arc::new(spec), compiled));
+            family.policies.insert(key.into(), (Arc::new(spec), compiled));
         } else {
             let name = metadata::name(&object).to_owned();
-            self.bindings.insert(key.into(), Arc::new(Binding { name, spec }));
+            family.bindings.insert(key.into(), Arc::new(Binding { name, spec }));
         }
-        self.rebind();
+        family.rebind();
     }
 
     fn remove(&mut self, resource: &str, key: &str) {
-        if resource == POLICIES {
-            self.policies.remove(key);
+        let family = self.family(resource);
+        if is_policy(resource) {
+            family.policies.remove(key);
         } else {
-            self.bindings.remove(key);
+            family.bindings.remove(key);
         }
-        self.rebind();
+        family.rebind();
     }
 }

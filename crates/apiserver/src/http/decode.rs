@@ -348,13 +348,17 @@ impl<'a> Patcher<'a> {
     }
 }
 
+/// The message about a patch that cannot be applied. kube-apiserver does not send the reason.
+const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
+
 fn patch_failure(error: PatchError) -> Failure {
     match error {
         PatchError::BadRequest(why) => Failure::bad_request(why),
         PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),
-        error @ (PatchError::Inapplicable | PatchError::Excessive(_)) => {
-            Failure::new(422, Reason::Invalid, error.to_string()).with(StatusDetails::default())
+        PatchError::Inapplicable(_) | PatchError::TestFailed => {
+            Failure::new(422, Reason::Invalid, INAPPLICABLE).with(StatusDetails::default())
         }
+        PatchError::Excessive(why) => Failure::new(422, Reason::Invalid, why).with(StatusDetails::default()),
         PatchError::Directive(why) => Failure::plain(500, why),
     }
 }

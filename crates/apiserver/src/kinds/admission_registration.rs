@@ -1,4 +1,4 @@
-//! Webhook configurations and admission policies. The server stores these objects, but they have no effect.
+//! Webhook configurations and admission policies. The webhook configurations have no effect.
 
 mod match_errors;
 mod policy;

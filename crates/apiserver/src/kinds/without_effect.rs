@@ -11,14 +11,10 @@ type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
 pub(crate) const WITHOUT_EFFECT: &[NoEffect] =
-    &[WEBHOOKS, POLICIES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
+    &[WEBHOOKS, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
 pub(crate) const WEBHOOKS: NoEffect =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
-pub(crate) const POLICIES: NoEffect = (
-    "ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings",
-    "this server evaluates no admission policies",
-);
 pub(crate) const CONVERSION: NoEffect = (
     "spec.conversion.webhook of a CustomResourceDefinition",
     "this server calls no conversion webhooks; a conversion changes only the apiVersion",
@@ -34,6 +30,7 @@ pub(crate) const IMPERSONATION: NoEffect = (
     "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:",
     "this server checks only the verb impersonate",
 );
+
 /// Returns the warning about a field of an object.
 pub(crate) fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")

@@ -134,6 +134,9 @@ pub(crate) struct CompiledPolicy {
     pub(super) variables: Vec<Variable>,
     pub(super) validations: Vec<Validation>,
     pub(super) audit_annotations: Vec<Expression>,
+    /// The mutations of a MutatingAdmissionPolicy.
+    pub(super) mutations: Vec<Mutation>,
+    is_reinvocable: bool,
 }
 
 #[derive(Debug)]
@@ -148,6 +151,14 @@ pub(super) struct Variable {
     /// The name with `variables.` before it.
     pub(super) qualified: String,
     pub(super) program: Result<Program, String>,
+}
+
+/// A mutation.
+#[derive(Debug)]
+pub(super) struct Mutation {
+    /// Whether the result is a JSON patch. Otherwise it is an apply configuration.
+    pub(super) is_patch: bool,
+    pub(super) expression: Expression,
 }
 
 #[derive(Debug)]
@@ -191,13 +202,33 @@ impl CompiledPolicy {
             Expression { program: expressions.audit_annotation(&text), text }
         });
         let audit_annotations = audit_annotations.collect();
+        let mutations = spec.list("/mutations").map(|mutation| {
+            let is_patch = mutation.text("/patchType") == "JSONPatch";
+            let part = if is_patch { "/jsonPatch/expression" } else { "/applyConfiguration/expression" };
+            let text = mutation.text(part);
+            let program = expressions.mutation(text.trim(), is_patch);
+            Mutation { is_patch, expression: Expression { program, text: text.into() } }
+        });
+        let mutations = mutations.collect();
         Self {
             fails: spec.text("/failurePolicy") != "Ignore",
             match_conditions,
             variables,
             validations,
             audit_annotations,
+            mutations,
+            is_reinvocable: spec.text("/reinvocationPolicy") == "IfNeeded",
         }
+    }
+
+    /// Returns the number of mutations.
+    pub(crate) fn mutations(&self) -> usize {
+        self.mutations.len()
+    }
+
+    /// Whether the policy is evaluated again after later changes of the object: the `reinvocationPolicy`.
+    pub(crate) fn is_reinvocable(&self) -> bool {
+        self.is_reinvocable
     }
 
     /// Whether errors of the configuration and of expressions deny the request.

@@ -11,9 +11,9 @@ use super::compile::{Expression, Validation};
 
 /// The limits of costs: one expression, all validations of a policy, and all of its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
-const VALIDATION_BUDGET: u64 = 10_000_000;
+pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
-const OUT_OF_BUDGET: &str =
+pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 /// The longest message of a message expression, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -99,7 +99,7 @@ impl CompiledPolicy {
     }
 
     /// Returns whether all match conditions are met. If none is false, an error counts as the failure policy says.
-    fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
+    pub(crate) fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
             authorizer: inputs.authorizer.clone(),
@@ -131,10 +131,10 @@ impl CompiledPolicy {
 }
 
 /// The budget ran out.
-struct Stop;
+pub(super) struct Stop;
 
 /// The evaluation of expressions that share variables and a budget.
-struct Scope<'a> {
+pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
     budget: Cell<u64>,
@@ -143,7 +143,7 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn new(policy: &'a CompiledPolicy, inputs: &'a Inputs<'a>, budget: u64) -> Self {
+    pub(super) fn new(policy: &'a CompiledPolicy, inputs: &'a Inputs<'a>, budget: u64) -> Self {
         Self { policy, inputs, budget: Cell::new(budget), depth: Cell::new(0) }
     }
 
@@ -157,7 +157,7 @@ impl<'a> Scope<'a> {
         Ok(value.map_err(|error| format!("expression '{}' resulted in error: {}", expression.text, error.message())))
     }
 
-    fn run<'s>(&'s self, program: &Program) -> Result<Result<Value<'s>, Failure>, Stop> {
+    pub(super) fn run<'s>(&'s self, program: &Program) -> Result<Result<Value<'s>, Failure>, Stop> {
         let budget = self.budget.get().min(CALL_BUDGET);
         match program.evaluate(&self.activation(), budget) {
             Ok(evaluation) => {

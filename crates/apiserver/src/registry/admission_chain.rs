@@ -13,7 +13,7 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation, Plugin};
 use super::object_write::Write;
 use super::pod_standards::PodSecurity;
-use super::policies::ValidatingPolicies;
+use super::policies::{self, Reinvocation, ValidatingPolicies};
 use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
@@ -38,10 +38,19 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Lets all plugins change the object.
+/// Lets all plugins and policies change the object. If a policy changes the object, they run a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
-    let admitted = registry.chain.iter().try_for_each(|plugin| plugin.admit(registry, request));
+    let mut runs = Reinvocation::default();
+    let mut admitted = admit_once(registry, request, &mut runs);
+    if admitted.is_ok() && runs.begin_second() {
+        admitted = admit_once(registry, request, &mut runs);
+    }
     admitted.inspect_err(|refused| log_refusal(request, refused))
+}
+
+fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mut Reinvocation) -> Outcome<()> {
+    registry.chain.iter().try_for_each(|plugin| plugin.admit(registry, request))?;
+    policies::mutate(registry, request, runs)
 }
 
 /// Lets all plugins validate the object. Returns the quota updates that must be committed together with the object.

@@ -104,6 +104,11 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Returns an iterator over the items. An item that does not conform to its schema is an error.
+    pub fn items(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
+        self.iter()
+    }
+
     /// Returns an iterator over the items.
     pub(crate) fn iter(&self) -> Items<'_, 'a> {
         Items { pending: vec![&self.0], index: 0 }

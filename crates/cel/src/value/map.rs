@@ -175,6 +175,11 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Returns an iterator over the values. A value that does not conform to its schema is an error.
+    pub fn values(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
+        self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
+    }
+
     /// Returns the keys, with the names of fields escaped as expressions write them.
     pub(crate) fn keys(&self) -> Vec<Key<'a>> {
         match &self.0 {

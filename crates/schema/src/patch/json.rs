@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use pintle_json::{Json, Map};
+use pintle_json::Json;
 
 use super::PatchError;
 use crate::{DEEPEST, JsonNode, StrictFinding};
@@ -79,11 +79,10 @@ impl JsonPatch {
         let mut object = object.clone();
         let mut effort = Effort::default();
         for (at, operation) in self.operations.iter().enumerate() {
-            if operation.apply(&mut object, &mut effort).is_none() {
-                let excess =
-                    effort.excess.map(|why| PatchError::Excessive(format!("operation {at} of the patch {why}")));
-                return Err(excess.unwrap_or(PatchError::Inapplicable));
-            }
+            operation.apply(&mut object, &mut effort).map_err(|error| match error {
+                PatchError::Excessive(why) => PatchError::Excessive(format!("operation {at} of the patch {why}")),
+                error => error,
+            })?;
         }
         Ok(object)
     }
@@ -132,45 +131,89 @@ impl JsonPatch {
 }
 
 impl PatchOperation {
-    /// Returns `None` if the operation cannot be applied.
-    fn apply(&self, object: &mut Json, effort: &mut Effort) -> Option<()> {
-        let path = self.path.as_deref()?;
+    fn apply(&self, object: &mut Json, effort: &mut Effort) -> Result<(), PatchError> {
+        let op = self.op.as_str();
+        let undecoded = |member: &str| inapplicable(format!("{op} operation failed to decode {member}: {MISSING}"));
+        let path = self.path.as_deref().ok_or_else(|| undecoded("path"))?;
+        let from = || self.from.as_deref().ok_or_else(|| undecoded("from"));
+        let absent = |what: &str| inapplicable(format!("{op} operation does not apply: {what}: {MISSING}"));
+        let failed = |result, at: &str| in_context(result, |why| format!("error in {op} for {at}: {why}"));
         let value = self.value.as_ref().unwrap_or(&Json::Null);
-        match (self.op.as_str(), path) {
+        match (op, path) {
             ("replace", "") => {
                 *object = value.clone();
-                Some(())
+                Ok(())
             }
-            ("test", "") => (object == value).then_some(()),
+            ("test", "") => tested(object == value),
             ("add", path) => {
                 effort.place(path, value)?;
-                add(object, path, value.clone(), effort)
+                let (parent, key) =
+                    parent(object, path).ok_or_else(|| absent(&format!("doc is missing path: \"{path}\"")))?;
+                failed(add(parent, &key, value.clone(), effort), &format!("path: '{path}'"))
             }
             ("replace", path) => {
                 effort.place(path, value)?;
-                replace(object, path, value.clone())
+                let (parent, key) =
+                    parent(object, path).ok_or_else(|| absent(&format!("doc is missing path: {path}")))?;
+                replace(parent, &key, value.clone()).map_err(|_| absent(&format!("doc is missing key: {path}")))
             }
-            ("remove", path) => remove(object, path, effort).map(drop),
+            ("remove", path) => {
+                let (parent, key) =
+                    parent(object, path).ok_or_else(|| absent(&format!("doc is missing path: \"{path}\"")))?;
+                failed(remove(parent, &key, effort).map(drop), &format!("path: '{path}'"))
+            }
             ("move", path) => {
-                let value = remove(object, self.from.as_deref()?, effort)?;
+                let from = from()?;
+                let (source, key) =
+                    parent(object, from).ok_or_else(|| absent(&format!("doc is missing from path: {from}")))?;
+                let value =
+                    in_context(remove(source, &key, effort), |why| format!("error in move for path: '{key}': {why}"))?;
                 effort.place(path, &value)?;
-                add(object, path, value, effort)
+                let (target, key) =
+                    parent(object, path).ok_or_else(|| absent(&format!("doc is missing destination path: {path}")))?;
+                failed(add(target, &key, value, effort), &format!("path: '{path}'"))
             }
             ("copy", path) => {
-                let (parent, key) = parent(object, self.from.as_deref()?)?;
-                let value = get(parent, &key)?.unwrap_or(&Json::Null);
+                let from = from()?;
+                let (source, key) =
+                    parent(object, from).ok_or_else(|| absent(&format!("doc is missing from path: {from}")))?;
+                let value = in_context(get(source, &key), |why| format!("error in copy for from: '{from}': {why}"))?;
+                let value = value.unwrap_or(&Json::Null);
                 effort.copy(value)?;
                 effort.place(path, value)?;
                 let value = value.clone();
-                add(object, path, value, effort)
+                let (target, key) =
+                    parent(object, path).ok_or_else(|| absent(&format!("doc is missing destination path: {path}")))?;
+                in_context(add(target, &key, value, effort), |why| {
+                    format!("error while adding value during copy: {why}")
+                })
             }
             ("test", path) => {
-                let (parent, key) = parent(object, path)?;
-                (get(parent, &key)?.unwrap_or(&Json::Null) == value).then_some(())
+                let (parent, key) = parent(object, path).ok_or_else(|| absent(&format!("is missing path: {path}")))?;
+                let found = in_context(get(parent, &key), |why| format!("error in test for path: '{path}': {why}"))?;
+                tested(found.unwrap_or(&Json::Null) == value)
             }
-            _ => None,
+            _ => Err(inapplicable(format!("Unexpected kind: {op}"))),
         }
     }
+}
+
+const MISSING: &str = "missing value";
+
+fn inapplicable(why: String) -> PatchError {
+    PatchError::Inapplicable(why)
+}
+
+fn tested(is_equal: bool) -> Result<(), PatchError> {
+    if is_equal { Ok(()) } else { Err(PatchError::TestFailed) }
+}
+
+/// Adds the operation to the error text of an inapplicable patch.
+fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
+    result.map_err(|error| match error {
+        PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),
+        error => error,
+    })
 }
 
 /// The counts that are compared with the limits of a patch.
@@ -179,23 +222,20 @@ struct Effort {
     copied: usize,
     placed: usize,
     shifted: usize,
-    /// The error text if the patch has exceeded a limit.
-    excess: Option<String>,
 }
 
 impl Effort {
-    /// Counts a value before it is inserted at the path. Returns `None` if the count exceeds the limit, or if the value would be nested too
-    /// deeply.
-    fn place(&mut self, path: &str, value: &Json) -> Option<()> {
+    /// Counts a value before it is inserted at the path. Returns an error if the count exceeds the limit, or if the value would be nested
+    /// too deeply.
+    fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
-        if placed.is_none() {
-            self.excess = Some(match self.placed > MAX_PLACED {
+        placed.ok_or_else(|| {
+            PatchError::Excessive(match self.placed > MAX_PLACED {
                 true => format!("exceeds the limit of the patch: it can place at most {MAX_PLACED} values"),
                 false => format!("would nest a value deeper than {DEEPEST} lists and objects"),
-            });
-        }
-        placed
+            })
+        })
     }
 
     /// Counts a value and all values inside it. `levels_left` is the number of nesting levels that are still allowed.
@@ -217,20 +257,25 @@ impl Effort {
         }
     }
 
-    /// Counts shifted list items. Returns `None` if the count exceeds the limit.
-    fn shift(&mut self, items: usize) -> Option<()> {
+    /// Counts shifted list items. Returns an error if the count exceeds the limit.
+    fn shift(&mut self, items: usize) -> Result<(), PatchError> {
         self.shifted += items;
         if self.shifted > MAX_SHIFTED {
-            let most = MAX_SHIFTED;
-            self.excess = Some(format!("exceeds the limit of the patch: it can shift list items at most {most} times"));
-            return None;
+            let why = format!("exceeds the limit of the patch: it can shift list items at most {MAX_SHIFTED} times");
+            return Err(PatchError::Excessive(why));
         }
-        Some(())
+        Ok(())
     }
 
-    /// Counts the bytes of a value before it is copied. Returns `None` if the count exceeds the limit.
-    fn copy(&mut self, value: &Json) -> Option<()> {
-        pintle_json::to_writer(self, value).ok()
+    /// Counts the bytes of a value before it is copied. Returns an error if the count exceeds the limit.
+    fn copy(&mut self, value: &Json) -> Result<(), PatchError> {
+        let copied = pintle_json::to_writer(&mut *self, value);
+        copied.map_err(|_| {
+            let copied = self.copied;
+            inapplicable(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
+            ))
+        })
     }
 }
 
@@ -248,7 +293,7 @@ impl io::Write for Effort {
     }
 }
 
-/// Returns the map or list that contains the target of a path, and the last segment. Ignores the text before the first slash.
+/// Returns the map or list that contains the target of a path, and the last segment. Returns `None` if there is none. Ignores the text before the first slash.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
@@ -258,7 +303,7 @@ fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)
         at = match at {
             Json::Object(members) => members.get_mut(&part)?,
             Json::Array(items) => {
-                let at = index(&part, items.len())?;
+                let at = index(&part, items.len()).ok()?;
                 items.get_mut(at)?
             }
             _ => return None,
@@ -286,63 +331,55 @@ fn unescape(part: &str) -> String {
 }
 
 /// Parses an index into a list of this length. A negative index counts from the end.
-fn index(part: &str, length: usize) -> Option<usize> {
-    let index: i64 = part.parse().ok()?;
-    let index = if index < 0 { index + i64::try_from(length).ok()? } else { index };
-    usize::try_from(index).ok().filter(|index| *index < length)
+fn index(part: &str, length: usize) -> Result<usize, PatchError> {
+    let index: i64 = part.parse().map_err(|_| inapplicable(format!("value was not a proper array index: '{part}'")))?;
+    let from_start = if index < 0 { i64::try_from(length).ok().map(|length| index + length) } else { Some(index) };
+    let from_start = from_start.and_then(|index| usize::try_from(index).ok()).filter(|index| *index < length);
+    from_start.ok_or_else(|| inapplicable(format!("Unable to access invalid index: {index}: invalid index referenced")))
 }
 
-/// Returns the value at a key of a map or list. Returns `Some(None)` for an absent member of a map, and `None` for an absent item of a
-/// list.
-fn get<'a>(parent: &'a Json, key: &str) -> Option<Option<&'a Json>> {
+/// Returns the value at a key of a map or list. Returns `None` for an absent member of a map.
+fn get<'a>(parent: &'a Json, key: &str) -> Result<Option<&'a Json>, PatchError> {
     match parent {
-        Json::Object(members) => Some(members.get(key)),
-        Json::Array(items) => items.get(index(key, items.len())?).map(Some),
-        _ => None,
+        Json::Array(items) => Ok(items.get(index(key, items.len())?)),
+        other => Ok(other.get(key)),
     }
 }
 
-fn add(object: &mut Json, path: &str, value: Json, effort: &mut Effort) -> Option<()> {
-    let (parent, key) = parent(object, path)?;
+fn add(parent: &mut Json, key: &str, value: Json, effort: &mut Effort) -> Result<(), PatchError> {
     match parent {
-        Json::Object(members) => put(members, key, value),
         Json::Array(items) if key == "-" => items.push(value),
         Json::Array(items) => {
-            let at = index(&key, items.len() + 1)?;
+            let at = index(key, items.len() + 1)?;
             effort.shift(items.len() - at)?;
             items.insert(at, value);
         }
-        _ => return None,
+        map => map.set(key, value),
     }
-    Some(())
+    Ok(())
 }
 
-fn replace(object: &mut Json, path: &str, value: Json) -> Option<()> {
-    let (parent, key) = parent(object, path)?;
+fn replace(parent: &mut Json, key: &str, value: Json) -> Result<(), PatchError> {
     match parent {
-        Json::Object(members) => put(members, key, value),
         Json::Array(items) => {
-            let at = index(&key, items.len())?;
-            *items.get_mut(at)? = value;
+            let at = index(key, items.len())?;
+            items[at] = value;
         }
-        _ => return None,
+        map => map.set(key, value),
     }
-    Some(())
+    Ok(())
 }
 
-fn remove(object: &mut Json, path: &str, effort: &mut Effort) -> Option<Json> {
-    let (parent, key) = parent(object, path)?;
+fn remove(parent: &mut Json, key: &str, effort: &mut Effort) -> Result<Json, PatchError> {
     match parent {
-        Json::Object(members) => members.remove(&key),
+        Json::Object(members) => members
+            .remove(key)
+            .ok_or_else(|| inapplicable(format!("Unable to remove nonexistent key: {key}: {MISSING}"))),
         Json::Array(items) => {
-            let at = index(&key, items.len())?;
+            let at = index(key, items.len())?;
             effort.shift(items.len() - at)?;
-            Some(items.remove(at))
+            Ok(items.remove(at))
         }
-        _ => None,
+        _ => Err(inapplicable(MISSING.into())),
     }
-}
-
-fn put(members: &mut Map, key: String, value: Json) {
-    members.insert(key, value);
 }

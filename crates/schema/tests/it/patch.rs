@@ -65,9 +65,54 @@ fn json_patch_operations_match_gos_library() {
         (json!([]), Some(object.clone())),
         (json!(null), Some(object.clone())),
     ] {
-        assert_eq!(json_patch(&object, patch.clone()), result.ok_or(PatchError::Inapplicable), "{patch}");
+        let patched = json_patch(&object, patch.clone());
+        let is_refusal = |error: &PatchError| matches!(error, PatchError::Inapplicable(_) | PatchError::TestFailed);
+        assert!(patched.as_ref().err().is_none_or(is_refusal), "{patch}: {patched:?}");
+        assert_eq!(patched.ok(), result, "{patch}");
     }
     assert_eq!(unescaped("/a~1b/c~0d~01"), json!({"a/b": {"c~d~1": 1}}));
+}
+
+#[test]
+fn error_of_a_json_patch_names_operation_and_path() {
+    let object = json!({"data": {"x": 1}, "list": [1, 2]});
+    for (operation, error) in [
+        (
+            json!({"op": "remove", "path": "/data/y"}),
+            "error in remove for path: '/data/y': Unable to remove nonexistent key: y: missing value",
+        ),
+        (
+            json!({"op": "add", "path": "/none/y", "value": 1}),
+            "add operation does not apply: doc is missing path: \"/none/y\": missing value",
+        ),
+        (
+            json!({"op": "add", "path": "/list/7", "value": 1}),
+            "error in add for path: '/list/7': Unable to access invalid index: 7: invalid index referenced",
+        ),
+        (
+            json!({"op": "add", "path": "/list/x", "value": 1}),
+            "error in add for path: '/list/x': value was not a proper array index: 'x'",
+        ),
+        (
+            json!({"op": "replace", "path": "/list/7", "value": 1}),
+            "replace operation does not apply: doc is missing key: /list/7: missing value",
+        ),
+        (
+            json!({"op": "move", "from": "/data/y", "path": "/z"}),
+            "error in move for path: 'y': Unable to remove nonexistent key: y: missing value",
+        ),
+        (
+            json!({"op": "copy", "from": "/none/y", "path": "/z"}),
+            "copy operation does not apply: doc is missing from path: /none/y: missing value",
+        ),
+        (json!({"op": "remove"}), "remove operation failed to decode path: missing value"),
+        (json!({"op": "Add", "path": "/z"}), "Unexpected kind: Add"),
+    ] {
+        let patched = json_patch(&object, json!([operation]));
+        assert_eq!(patched, Err(PatchError::Inapplicable(error.into())), "{operation}");
+    }
+    let test = json!([{"op": "test", "path": "/data/x", "value": 2}]);
+    assert_eq!(json_patch(&object, test), Err(PatchError::TestFailed));
 }
 
 fn unescaped(path: &str) -> Json {

@@ -9,9 +9,9 @@ use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_errors;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// Returns the errors of `matchConstraints` or `matchResources`. `path` ends with a dot.
+/// Returns the errors of `matchConstraints` or `matchResources`.
 pub(super) fn match_resources(resources: &Json, path: &str) -> FieldErrors {
-    let selector = |field: &str| selector_errors(&resources[field], &format!("{path}{field}"));
+    let selector = |field: &str| selector_errors(&resources[field], &format!("{path}.{field}"));
     Check::at(resources, path)
         .required_one_of("matchPolicy", &["Equivalent", "Exact"])
         .also(selector("namespaceSelector"))
@@ -49,10 +49,10 @@ pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
 /// Returns the errors of a binding.
 pub(super) fn binding(object: &Json, is_mutating: bool) -> FieldErrors {
     let spec = &object["spec"];
-    let mut check = Check::at(spec, "spec.").required_name("policyName", NameRule::Subdomain);
+    let mut check = Check::at(spec, "spec").required_name("policyName", NameRule::Subdomain);
     check = check.inside("paramRef", param_ref);
     if spec.has("/matchResources") {
-        check = check.also(match_resources(&spec["matchResources"], "spec.matchResources."));
+        check = check.also(match_resources(&spec["matchResources"], "spec.matchResources"));
     }
     if is_mutating {
         return check.also(only_writes(&spec["matchResources"], "spec.matchResources")).done();

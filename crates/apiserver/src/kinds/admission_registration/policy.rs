@@ -3,12 +3,16 @@
 use super::{fill_match, policy_errors};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{POLICIES, matches_served, object_warning};
-use crate::kinds::{Cluster, Context, Kinds, Strategy};
+use crate::kinds::{Context, Strategy};
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
+
+/// The descriptions of columns in kube-apiserver.
+const VALIDATIONS: &str = "Validations indicates the number of validation rules defined in this configuration";
+const MUTATIONS: &str = "Mutation indicates the number of mutations rules defined in this configuration";
+const PARAM_KIND: &str = "ParamKind specifies the kind of resources used to parameterize this policy";
 
 /// The strategy of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +21,6 @@ pub(in crate::kinds) struct AdmissionPolicy {
 }
 
 impl Strategy for AdmissionPolicy {
-    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        match self.mutating && matches_any_served(kinds, object) {
-            true => object_warning(object, POLICIES),
-            false => Vec::new(),
-        }
-    }
-
     fn status_keeps_metadata(&self) -> bool {
         true
     }
@@ -64,10 +61,11 @@ impl Strategy for AdmissionPolicy {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(match self.mutating {
-            true => "Name, Mutations:integer, ParamKind, Age",
-            false => "Name, Validations:integer, ParamKind, Age",
-        })
+        let (columns, rules) = match self.mutating {
+            true => ("Name, Mutations:integer, ParamKind, Age", ("Mutations", MUTATIONS)),
+            false => ("Name, Validations:integer, ParamKind, Age", ("Validations", VALIDATIONS)),
+        };
+        table::described(columns, &[rules, ("ParamKind", PARAM_KIND)])
     }
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
@@ -79,9 +77,4 @@ impl Strategy for AdmissionPolicy {
         };
         vec![row.name(), row.size(rules), parameter, row.age()]
     }
-}
-
-/// Returns whether a policy matches any served resource.
-pub(super) fn matches_any_served(kinds: &Kinds, policy: &Json) -> bool {
-    policy.list("/spec/matchConstraints/resourceRules").any(|rule| matches_served(kinds, rule))
 }

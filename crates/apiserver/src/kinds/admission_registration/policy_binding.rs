@@ -1,32 +1,22 @@
 //! Kinds that bind admission policies to resources.
 
-use super::policy::matches_any_served;
 use super::{fill_match, match_errors};
+use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{POLICIES, object_warning};
-use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
+
+/// The descriptions of columns in kube-apiserver.
+const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
+const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
 
 /// The strategy of ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PolicyBinding;
 
 impl Strategy for PolicyBinding {
-    fn without_effect(&self, object: &Json, kinds: &Kinds, cluster: &dyn Cluster) -> Vec<String> {
-        if !is_mutating(object) {
-            return Vec::new();
-        }
-        let policies = GroupResource::new("admissionregistration.k8s.io", "mutatingadmissionpolicies");
-        let policy = cluster.object(&policies, "", object.text("/spec/policyName"));
-        match policy.is_some_and(|policy| matches_any_served(kinds, &policy)) {
-            true => object_warning(object, POLICIES),
-            false => Vec::new(),
-        }
-    }
-
     fn defaults(&self, object: &mut Json) {
         if let Some(resources) = object.get_mut("spec").and_then(|spec| spec.get_mut("matchResources")) {
             fill_match(resources);
@@ -42,7 +32,7 @@ impl Strategy for PolicyBinding {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, PolicyName, ParamRef, Age")
+        table::described("Name, PolicyName, ParamRef, Age", &[("PolicyName", POLICY_NAME), ("ParamRef", PARAM_REF)])
     }
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {

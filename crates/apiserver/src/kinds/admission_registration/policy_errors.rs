@@ -19,11 +19,11 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     let constraints = "matchConstraints";
     let mut expressions = Expressions::new(spec);
     let mut check =
-        Check::at(spec, "spec.").required_one_of("failurePolicy", &["Fail", "Ignore"]).inside("paramKind", param_kind);
+        Check::at(spec, "spec").required_one_of("failurePolicy", &["Fail", "Ignore"]).inside("paramKind", param_kind);
     check = match spec.has("/matchConstraints") {
         false => check.required(constraints),
         true => check
-            .also(match_resources(&spec[constraints], "spec.matchConstraints."))
+            .also(match_resources(&spec[constraints], "spec.matchConstraints"))
             .refuse(spec.list("/matchConstraints/resourceRules").next().is_none(), || {
                 FieldError::required("matchConstraints.resourceRules", "")
             }),

@@ -1,0 +1,156 @@
+//! Evaluates the mutations of a MutatingAdmissionPolicy.
+
+use pintle_cel::{Failure, Value};
+use pintle_json::{Json, json};
+use pintle_schema::Schema;
+use pintle_schema::patch::{PatchBody, PatchError};
+
+use super::CompiledPolicy;
+use super::compile::Mutation;
+use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
+
+/// How deep values of expressions are searched for objects.
+const MAX_DEPTH: usize = 256;
+
+/// Why a mutation has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MutationError {
+    /// The mutation failed. The failure policy decides.
+    Failed(String),
+    /// The result is no object of the kind. The request fails.
+    Undecodable(String),
+}
+
+impl CompiledPolicy {
+    /// Returns the object of the inputs after a mutation. The match conditions are not evaluated.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no mutation with this index.
+    pub(crate) fn mutate(&self, at: usize, inputs: &Inputs<'_>, schema: &Schema) -> Result<Json, MutationError> {
+        let Some(object) = inputs.object else { return Ok(Json::Null) };
+        let mutation = &self.mutations[at];
+        let scope = Scope::new(self, inputs, VALIDATION_BUDGET);
+        let value = evaluate(&scope, mutation).map_err(MutationError::Failed)?;
+        let changed = match mutation.is_patch {
+            true => patched(object, &value, schema)?,
+            false => merged(object, &value, schema).map_err(MutationError::Failed)?,
+        };
+        let undecodable = |why: String| MutationError::Undecodable(why);
+        let decoded = schema.read(changed).map_err(|error| undecodable(error.to_string()))?;
+        match pintle_schema::strict_words(&decoded.findings) {
+            Some(words) => Err(undecodable(words)),
+            None => Ok(decoded.object),
+        }
+    }
+}
+
+fn evaluate<'s>(scope: &'s Scope<'_>, mutation: &Mutation) -> Result<Value<'s>, String> {
+    let expression = &mutation.expression;
+    let program = expression.program.as_ref().map_err(String::clone)?;
+    match scope.run(program) {
+        Err(Stop) => Err(OUT_OF_BUDGET.into()),
+        Ok(value) => {
+            value.map_err(|error| format!("expression '{}' resulted in error: {}", expression.text, error.message()))
+        }
+    }
+}
+
+fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
+    check_type_names(value)?;
+    let mut configuration = to_json(value)?;
+    for name in ["apiVersion", "kind"] {
+        configuration.set(name, object[name].clone());
+    }
+    let merged = pintle_fieldmanager::merge_configuration(schema, object, &configuration);
+    merged.map_err(|why| format!("error applying patch: {why}"))
+}
+
+fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, MutationError> {
+    let operations = operations(value).map_err(MutationError::Failed)?;
+    let failed = |why: &dyn std::fmt::Display| MutationError::Failed(format!("JSON Patch: {why}"));
+    let patch = PatchBody::json(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
+    match patch.apply(object, schema) {
+        Ok(changed) => Ok(changed),
+        // As in kube-apiserver, the whole patch has no effect then.
+        Err(PatchError::TestFailed) => Ok(object.clone()),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Returns the JSON patch of a list of the type `JSONPatch`.
+fn operations(value: &Value<'_>) -> Result<Json, String> {
+    let Value::List(list) = value else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array".into());
+    };
+    let operation = |item: Result<Value<'_>, Failure>| {
+        let item = item.map_err(|error| error.message().to_owned())?;
+        let Value::Object(fields) = &item else {
+            let found = item.type_of();
+            return Err(format!(
+                "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of {found}"
+            ));
+        };
+        let text = |name: &str| fields.field(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut operation = json!({"op": text("op"), "path": text("path")});
+        let from = text("from");
+        if !from.is_empty() {
+            operation.set("from", from);
+        }
+        if let Some(value) = fields.field("value") {
+            check_type_names(value)?;
+            let value = to_json(value).map_err(|why| {
+                format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+            })?;
+            operation.set("value", value);
+        }
+        Ok(operation)
+    };
+    list.items().map(operation).collect::<Result<Vec<_>, _>>().map(Json::from)
+}
+
+fn to_json(value: &Value<'_>) -> Result<Json, String> {
+    value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
+}
+
+/// Checks that the type of each object has the path of its field, such as `Object.spec` for the field `spec`.
+fn check_type_names(value: &Value<'_>) -> Result<(), String> {
+    let Value::Object(object) = value else { return Ok(()) };
+    let mut errors = Vec::new();
+    type_name_errors(value, &mut object.type_name().to_owned(), MAX_DEPTH, &mut errors);
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(format!("type mismatch: {}", errors.join("\n"))),
+    }
+}
+
+fn type_name_errors(value: &Value<'_>, path: &mut String, depth: usize, errors: &mut Vec<String>) {
+    let Some(depth) = depth.checked_sub(1) else {
+        errors.push("values are nested too deep".into());
+        return;
+    };
+    let length = path.len();
+    match value {
+        Value::Object(object) => {
+            let name = object.type_name();
+            if name != path {
+                errors.push(format!(
+                    "unexpected type name {name:?}, expected {path:?}, which matches field name path from root Object type"
+                ));
+            }
+            for (name, value) in object.fields() {
+                path.push('.');
+                path.push_str(name);
+                type_name_errors(value, path, depth, errors);
+                path.truncate(length);
+            }
+        }
+        Value::List(list) => {
+            list.items().flatten().for_each(|item| type_name_errors(&item, path, depth, errors));
+        }
+        Value::Map(map) => {
+            map.values().flatten().for_each(|value| type_name_errors(&value, path, depth, errors));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,204 @@
+//! The mutations of MutatingAdmissionPolicies.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pintle_json::Json;
+use pintle_meta::Reason;
+use pintle_schema::Schema;
+
+use super::review::{Invocation, Misconfigured, Review, convert};
+use crate::auth::BoundPolicy;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
+use crate::policy::MutationError;
+use crate::registry::Registry;
+use crate::registry::admission_plugin::{AdmissionRequest, Operation};
+
+/// The invocations of one request, by the names of policy, binding and parameter. Mutating admission runs again if a policy changed the object.
+/// The second run invokes only policies with the reinvocation policy `IfNeeded`.
+#[derive(Debug, Default)]
+pub(in crate::registry) struct Reinvocation {
+    is_second: bool,
+    /// Reinvocable policies that have seen the current object.
+    invoked: BTreeSet<InvocationKey>,
+    /// Reinvocable policies that were invoked before the object changed.
+    outdated: BTreeSet<InvocationKey>,
+    /// The object after the first run.
+    output: Option<Json>,
+    is_needed: bool,
+}
+
+type InvocationKey = (String, String, Option<(String, String)>);
+
+impl Reinvocation {
+    /// Returns whether mutating admission must run a second time, and begins this run.
+    pub(in crate::registry) fn begin_second(&mut self) -> bool {
+        self.is_second = true;
+        self.is_needed
+    }
+
+    fn begin(&mut self, object: Option<&Json>) {
+        if self.is_second && self.output.as_ref() != object {
+            self.changed();
+        }
+    }
+
+    fn changed(&mut self) {
+        self.outdated.append(&mut self.invoked);
+        self.is_needed = true;
+    }
+}
+
+/// Applies the policies to the object of a request. Deletions have no object.
+pub(in crate::registry) fn mutate(
+    registry: &Registry,
+    request: &mut AdmissionRequest<'_>,
+    runs: &mut Reinvocation,
+) -> Outcome<()> {
+    let policies = registry.policies.mutating(&registry.db);
+    if policies.is_empty()
+        || request.target.kind.group == "admissionregistration.k8s.io"
+        || request.operation == Operation::Delete
+    {
+        return Ok(());
+    }
+    runs.begin(request.new.as_deref());
+    let mut errors = Errors::default();
+    for invocation in Review::new(registry, request).invocations(&policies) {
+        match invocation {
+            Ok(invocation) => invoke(registry, request, &invocation, runs, &mut errors)?,
+            Err(Misconfigured { policy, binding, why }) => {
+                let policy_name = &policy.name;
+                errors.add(
+                    policy,
+                    None,
+                    match binding {
+                        Some(binding) => {
+                            format!("policy '{policy_name}' with binding '{}' denied request: {why}", binding.name)
+                        }
+                        None => format!("policy {policy_name:?} denied request: {why}"),
+                    },
+                );
+            }
+        }
+    }
+    runs.output = request.new.as_deref().cloned();
+    errors.into_outcome(registry, request)
+}
+
+fn invoke(
+    registry: &Registry,
+    request: &mut AdmissionRequest<'_>,
+    invocation: &Invocation<'_>,
+    runs: &mut Reinvocation,
+    errors: &mut Errors,
+) -> Outcome<()> {
+    let Invocation { policy, binding, param, kind } = invocation;
+    let compiled = &policy.compiled;
+    let failed = |why: &str| format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name);
+    let review = Review::new(registry, request);
+    let mut variables = review.converted(kind);
+    match compiled.is_matched(&variables.inputs(param.as_deref())) {
+        Ok(true) => {}
+        Ok(false) => return Ok(()),
+        Err(why) => {
+            errors.add(policy, Some("Invalid"), failed(&why));
+            return Ok(());
+        }
+    }
+    let key = key(invocation);
+    if runs.is_second && !runs.outdated.contains(&key) {
+        return Ok(());
+    }
+    let before = variables.object.clone();
+    let mut is_applied = false;
+    for at in 0..compiled.mutations() {
+        let Some(object) = &variables.object else { break };
+        let schema = schema(kind, object)?;
+        match compiled.mutate(at, &variables.inputs(param.as_deref()), &schema) {
+            Ok(mut mutated) => {
+                complete(kind, &mut mutated);
+                variables.object = Some(mutated);
+                is_applied = true;
+            }
+            Err(MutationError::Failed(why)) => errors.add(policy, Some("Invalid"), failed(&why)),
+            Err(MutationError::Undecodable(why)) => return Err(Failure::internal(&why)),
+        }
+    }
+    if before != variables.object {
+        runs.changed();
+    }
+    if compiled.is_reinvocable() {
+        runs.invoked.insert(key);
+    }
+    if is_applied {
+        // As in kube-apiserver, a mutation without an effect counts as a change here.
+        runs.changed();
+        let own = request.target.kind.clone();
+        if let (Some(object), Some(new)) = (variables.object, request.new.as_deref_mut()) {
+            *new = if object.text("/kind") == own.kind { convert(&object, kind, &own) } else { object };
+        }
+    }
+    Ok(())
+}
+
+fn key(invocation: &Invocation<'_>) -> InvocationKey {
+    let text = |object: &Json, path: &str| object.text(path).to_owned();
+    let param = invocation.param.as_deref();
+    let param = param.map(|param| (text(param, "/metadata/namespace"), text(param, "/metadata/name")));
+    (invocation.policy.name.clone(), invocation.binding.name.clone(), param)
+}
+
+/// Returns the schema of the object, which can be a Scale or the options of a connect.
+fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
+    let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
+    let schema = match name == kind.kind {
+        true => kind.schema(),
+        false => Schema::builtin(version, name).map(Arc::new),
+    };
+    schema.ok_or_else(|| {
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let slashed = if group.is_empty() { format!("/{version}") } else { format!("{group}/{version}") };
+        Failure::new(503, Reason::ServiceUnavailable, format!(
+            "Resource kind {slashed}, Kind={name} not found. There can be a delay between when CustomResourceDefinitions are created \
+             and when they are available."
+        ))
+    })
+}
+
+/// Sets the defaults of the kind, and removes fields that a custom resource does not have.
+fn complete(kind: &Kind, object: &mut Json) {
+    if object.text("/kind") == kind.kind {
+        kind.strategy.prune(object);
+        kind.strategy.defaults(object);
+    }
+}
+
+/// The errors of all policies.
+#[derive(Debug, Default)]
+struct Errors {
+    messages: Vec<String>,
+    /// The reason of the first error. `None` means `Forbidden`.
+    reason: Option<&'static str>,
+}
+
+impl Errors {
+    /// Adds an error unless the failure policy ignores it.
+    fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
+        if policy.compiled.fails() {
+            if self.messages.is_empty() {
+                self.reason = reason;
+            }
+            self.messages.push(message);
+        }
+    }
+
+    fn into_outcome(self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<()> {
+        if self.messages.is_empty() {
+            return Ok(());
+        }
+        let name = Review::new(registry, request).name();
+        Err(Failure::denied_by_mutation(&request.target.kind.resource(), &name, self.messages, self.reason))
+    }
+}

@@ -1,0 +1,184 @@
+//! A request, prepared for policies.
+
+use std::sync::Arc;
+
+use pintle_json::Json;
+
+use super::authorizer::{self, UserAuthorizer};
+use super::{params, request};
+use crate::auth::{Binding, BoundPolicy};
+use crate::kinds::{Cluster, GroupResource, Kind};
+use crate::policy::{Candidate, Inputs, Matched, matches, name_of};
+use crate::registry::Registry;
+use crate::registry::admission_plugin::{AdmissionRequest, Operation};
+
+/// A policy that matches a request, with a matching binding and one of its parameters.
+pub(super) struct Invocation<'p> {
+    pub(super) policy: &'p BoundPolicy,
+    pub(super) binding: &'p Binding,
+    pub(super) param: Option<Arc<Json>>,
+    /// The kind that the policy matches. Its version can differ from the request's.
+    pub(super) kind: Arc<Kind>,
+}
+
+/// A matching policy that cannot be invoked.
+pub(super) struct Misconfigured<'p> {
+    pub(super) policy: &'p BoundPolicy,
+    /// `None` if the policy has the error.
+    pub(super) binding: Option<&'p Binding>,
+    pub(super) why: String,
+}
+
+/// One request, prepared for policies.
+pub(super) struct Review<'a> {
+    pub(super) registry: &'a Registry,
+    pub(super) request: &'a AdmissionRequest<'a>,
+    /// The kinds under which the resource is served. The first one is the kind of the request.
+    kinds: Vec<Arc<Kind>>,
+    /// `None` for a cluster-scoped object.
+    namespace: Option<Arc<Json>>,
+}
+
+impl<'a> Review<'a> {
+    pub(super) fn new(registry: &'a Registry, request: &'a AdmissionRequest<'a>) -> Self {
+        let own = &request.target.kind;
+        let all = registry.kinds();
+        let others = all.versions_of(&own.store).filter(|kind| kind.group != own.group || kind.version != own.version);
+        let kinds = std::iter::once(own).chain(others).cloned().collect();
+        let namespace = match request.target.namespace.as_str() {
+            "" => None,
+            name => registry.db.object(&GroupResource::new("", "namespaces"), "", name),
+        };
+        Self { registry, request, kinds, namespace }
+    }
+
+    fn object(&self) -> Option<&Json> {
+        self.request.new.as_deref().filter(|_| self.request.operation != Operation::Delete)
+    }
+
+    /// Returns the name for messages.
+    pub(super) fn name(&self) -> String {
+        match self.request.target.name.as_str() {
+            "" => name_of(self.object()),
+            name => name.to_owned(),
+        }
+    }
+
+    fn candidates(&self) -> Vec<Candidate<'_>> {
+        self.kinds.iter().map(|kind| self.candidate(kind)).collect()
+    }
+
+    fn candidate<'k>(&'k self, kind: &'k Kind) -> Candidate<'k> {
+        Candidate {
+            group: &kind.group,
+            version: &kind.version,
+            resource: &kind.plural,
+            subresource: self.request.target.subresource.name(),
+            operation: request::operation(self.request.operation),
+            name: self.request.name(),
+            is_namespaced: kind.namespaced(),
+        }
+    }
+
+    fn matched(&self) -> Matched<'_> {
+        let (object, old_object) = (self.object(), self.request.old);
+        let is_namespace = self.request.target.kind.group.is_empty() && self.request.target.kind.plural == "namespaces";
+        let namespace = if is_namespace { object.or(old_object) } else { self.namespace.as_deref() };
+        Matched { object, old_object, namespace }
+    }
+
+    /// Returns the invocations of matching policies, in their order. The match conditions are not evaluated yet.
+    pub(super) fn invocations<'p>(
+        &self,
+        policies: &'p [BoundPolicy],
+    ) -> Vec<Result<Invocation<'p>, Misconfigured<'p>>> {
+        let (candidates, matched) = (self.candidates(), self.matched());
+        let mut invocations = Vec::new();
+        for policy in policies {
+            let Some(at) = matches(&policy.spec["matchConstraints"], &candidates, &matched) else { continue };
+            if let Err(why) = params::check_kind(self.registry, &policy.spec) {
+                let why = format!("failed to configure policy: {why}");
+                invocations.push(Err(Misconfigured { policy, binding: None, why }));
+                continue;
+            }
+            for binding in &policy.bindings {
+                let resources = &binding.spec["matchResources"];
+                if !resources.is_null() && matches(resources, &candidates, &matched).is_none() {
+                    continue;
+                }
+                match params::collect(self.registry, &policy.spec, &binding.spec, &self.request.target.namespace) {
+                    Ok(params) => invocations.extend(
+                        params
+                            .into_iter()
+                            .map(|param| Ok(Invocation { policy, binding, param, kind: self.kinds[at].clone() })),
+                    ),
+                    Err(why) => {
+                        let why = format!("failed to configure binding: {why}");
+                        invocations.push(Err(Misconfigured { policy, binding: Some(binding), why }));
+                    }
+                }
+            }
+        }
+        invocations
+    }
+
+    /// Whether the objects of the request have their own type, such as a Scale. They have no other versions then.
+    fn has_own_type(&self) -> bool {
+        let own = &self.request.target.kind;
+        let object = self.object().or(self.request.old);
+        object.is_some_and(|object| object.text("/kind") != own.kind)
+    }
+
+    /// Returns the variables of expressions, with the objects in the version of a kind.
+    pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
+        let own = &*self.request.target.kind;
+        let has_own_type = self.has_own_type();
+        let converted = |object: &Json| match has_own_type {
+            true => object.clone(),
+            false => convert(object, own, kind),
+        };
+        Converted {
+            review: self,
+            object: self.object().map(converted),
+            old_object: self.request.old.map(converted),
+            request: request::attributes(self.request, kind),
+            namespace: self.namespace.as_deref().map(request::namespace),
+        }
+    }
+}
+
+/// Returns an object of one version in another version of its kind.
+pub(super) fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
+    if from.group == to.group && from.version == to.version {
+        return object.clone();
+    }
+    let written = from.api_version();
+    let stored = Arc::new(from.strategy.to_stored(object.clone()));
+    let mut shown = Arc::unwrap_or_clone(to.strategy.shown(&stored, &written));
+    shown.set("apiVersion", to.api_version());
+    shown
+}
+
+/// The objects of a request in the version that a policy matches, and the other variables.
+pub(super) struct Converted<'a> {
+    review: &'a Review<'a>,
+    pub(super) object: Option<Json>,
+    old_object: Option<Json>,
+    request: Json,
+    namespace: Option<Json>,
+}
+
+impl Converted<'_> {
+    pub(super) fn inputs<'s>(&'s self, params: Option<&'s Json>) -> Inputs<'s> {
+        let request = self.review.request;
+        Inputs {
+            object: self.object.as_ref(),
+            old_object: self.old_object.as_ref(),
+            params,
+            request: &self.request,
+            namespace: self.namespace.as_ref(),
+            authorizer: Arc::new(UserAuthorizer::new(self.review.registry, &request.by.user)),
+            resource: authorizer::question(request),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The admission plugin for ValidatingAdmissionPolicy.
+
+use super::review::{Invocation, Misconfigured, Review};
+use crate::auth::{Binding, BoundPolicy};
+use crate::failure::{Failure, Outcome};
+use crate::policy::{Denial, Verdict};
+use crate::registry::Registry;
+use crate::registry::admission_plugin::{AdmissionRequest, Plugin};
+use crate::store::Charge;
+
+/// Evaluates the policies for each request, except requests for policies and webhook configurations.
+#[derive(Debug)]
+pub(in crate::registry) struct ValidatingPolicies;
+
+impl Plugin for ValidatingPolicies {
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let policies = registry.policies.validating(&registry.db);
+        if policies.is_empty() || request.target.kind.group == "admissionregistration.k8s.io" {
+            return Ok(Vec::new());
+        }
+        let review = Review::new(registry, request);
+        let mut denials = Vec::new();
+        for invocation in review.invocations(&policies) {
+            match invocation {
+                Ok(invocation) => {
+                    let inputs = review.converted(&invocation.kind);
+                    let verdict = invocation.policy.compiled.evaluate(&inputs.inputs(invocation.param.as_deref()));
+                    act(request, &invocation, verdict, &mut denials);
+                }
+                Err(Misconfigured { policy, binding, why }) if policy.compiled.fails() => {
+                    denials.push(Denial::new(denied(policy, binding, &why)));
+                }
+                Err(_) => {}
+            }
+        }
+        match denials.into_iter().next() {
+            None => Ok(Vec::new()),
+            Some(Denial { message, reason }) => {
+                let resource = request.target.kind.resource();
+                Err(Failure::denied_by_policy(&resource, &review.name(), &message, reason.as_deref()))
+            }
+        }
+    }
+}
+
+/// Denies the request or warns, as the binding says.
+fn act(request: &AdmissionRequest<'_>, invocation: &Invocation<'_>, verdict: Verdict, denials: &mut Vec<Denial>) {
+    let Invocation { policy, binding, .. } = invocation;
+    let actions: Vec<_> = binding.spec.texts("/validationActions").collect();
+    for denial in verdict.denials {
+        if actions.contains(&"Warn") {
+            let Denial { message, .. } = &denial;
+            let (policy, binding) = (&policy.name, &binding.name);
+            let text = format!(
+                "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
+            );
+            request.by.warn(text);
+        }
+        if actions.contains(&"Deny") {
+            denials.push(Denial { message: denied(policy, Some(binding), &denial.message), ..denial });
+        }
+    }
+    let always = verdict.annotation_denials.into_iter();
+    denials.extend(always.map(|denial| Denial::new(denied(policy, Some(binding), &denial.message))));
+}
+
+/// Returns the message of a denial, which names the policy and the binding.
+fn denied(policy: &BoundPolicy, binding: Option<&Binding>, why: &str) -> String {
+    let policy = &policy.name;
+    match binding {
+        Some(Binding { name, .. }) => {
+            format!("ValidatingAdmissionPolicy '{policy}' with binding '{name}' denied request: {why}")
+        }
+        None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {why}"),
+    }
+}
