@@ -51,7 +51,7 @@ impl Case {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// An HTTP method, or `WATCH`, `READ`, `UNTIL`, `TOGETHER` or `SLEEP`.
+    /// An HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
     /// The name of a stream (WATCH, READ).
@@ -114,6 +114,9 @@ pub struct Step {
     /// The request to repeat (UNTIL). By default a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
+    /// The kinds of policies that must be in force: `vap` or `map` (READY).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Vec<String>>,
     /// Headers that are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,

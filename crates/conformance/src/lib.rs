@@ -40,6 +40,7 @@ pub mod failing;
 mod json;
 pub mod page;
 mod placeholders;
+mod ready;
 mod session;
 mod shape;
 pub mod side_by_side;

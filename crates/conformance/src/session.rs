@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::client::{Answer, Client};
 use crate::placeholders::{Placeholders, is_list};
+use crate::ready::{Family, lease};
 use crate::stream::Stream;
 use crate::{Case, Json, Step, token};
 
@@ -58,6 +59,9 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
+
+/// The maximum time until policies are in force.
+const READY_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A session that sends steps to a server and stores the variables from their responses.
 pub(crate) struct Session<'a> {
@@ -116,6 +120,12 @@ impl<'a> Session<'a> {
                 self.until(step).await?;
                 None
             }
+            "READY" => {
+                for family in step.of.iter().flatten() {
+                    self.wait_for_policies(Family::parse(family)?).await?;
+                }
+                None
+            }
             "TOGETHER" => return self.together(step).await,
             "WATCH" => Some(self.watch(step).await?),
             "READ" => Some(self.read(step).await?),
@@ -167,6 +177,36 @@ impl<'a> Session<'a> {
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits until the policies that exist are in force: creates another policy, waits for its effect on a dry run, and deletes it. Policies
+    /// take effect in the order of their creation.
+    async fn wait_for_policies(&self, family: Family) -> anyhow::Result<()> {
+        let probe = family.probe();
+        for (path, object) in &probe {
+            let answer = self.send(&request("POST", path, Some(&object.to_string()))).await?;
+            ensure!(answer.status == 201, "POST {path}: {} {}", answer.status, content(&answer));
+        }
+        let felt = self.wait_for_effect(family).await;
+        for (path, _) in probe.iter().rev() {
+            self.send(&request("DELETE", &format!("{path}/zz-${{id}}"), None)).await?;
+        }
+        felt
+    }
+
+    async fn wait_for_effect(&self, family: Family) -> anyhow::Result<()> {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/${ns}/leases?dryRun=All";
+        let create = request("POST", path, Some(&lease().to_string()));
+        let granted = READY_PATIENCE.min(self.server.patience);
+        let deadline = Instant::now() + granted;
+        loop {
+            let answer = self.send(&create).await?;
+            if family.has_effect(&answer)? {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the policies are not in force after {granted:?}: {}", content(&answer));
+            sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -1,0 +1,95 @@
+//! Policies that show whether other policies are in force. A real server follows policies with a watch, so they take effect late.
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::client::Answer;
+
+/// The kinds of policies in a step `READY`.
+#[derive(Clone, Copy)]
+pub(crate) enum Family {
+    Validating,
+    Mutating,
+}
+
+impl Family {
+    /// # Errors
+    ///
+    /// Returns an error for an unknown name.
+    pub(crate) fn parse(name: &str) -> anyhow::Result<Self> {
+        match name {
+            "vap" => Ok(Self::Validating),
+            "map" => Ok(Self::Mutating),
+            other => anyhow::bail!("READY of {other:?} is not supported"),
+        }
+    }
+
+    /// Returns a policy and its binding. Each has the path of its collection.
+    pub(crate) fn probe(self) -> [(String, Value); 2] {
+        let (resource, kind, spec, binding) = specs(self);
+        let object = |kind: String, spec: Value| {
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "zz-${id}"}, "spec": spec,
+            })
+        };
+        let path = |ending: &str| format!("/apis/admissionregistration.k8s.io/v1/{resource}{ending}");
+        [(path("ies"), object(kind.into(), spec)), (path("ybindings"), object(format!("{kind}Binding"), binding))]
+    }
+
+    /// Returns whether the policy of [`probe`](Self::probe) changed the response to the creation of a Lease.
+    pub(crate) fn has_effect(self, answer: &Answer) -> anyhow::Result<bool> {
+        Ok(match self {
+            Self::Validating => {
+                let mut warnings = answer.headers.get_all("warning").iter();
+                warnings.any(|text| String::from_utf8_lossy(text.as_bytes()).contains(PROBED))
+            }
+            Self::Mutating => {
+                let body: Value =
+                    serde_json::from_slice(&answer.body).context("the response to the probe is not JSON")?;
+                body["metadata"]["annotations"][PROBED] == "x"
+            }
+        })
+    }
+}
+
+/// Returns the Lease whose creation the policies change.
+pub(crate) fn lease() -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
+}
+
+/// The text of the warning, and the name of the annotation.
+const PROBED: &str = "probed.example.org";
+
+/// Returns the resource without its ending, the kind, and the specs of a policy and its binding.
+fn specs(family: Family) -> (&'static str, &'static str, Value, Value) {
+    let constraints = json!({
+        "resourceRules": [{
+            "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["leases"],
+        }],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "${ns}"}},
+    });
+    match family {
+        Family::Validating => (
+            "validatingadmissionpolic",
+            "ValidatingAdmissionPolicy",
+            json!({
+                "matchConstraints": constraints,
+                "validations": [{"expression": "!object.metadata.name.startsWith('probe-')", "message": PROBED}],
+            }),
+            json!({"policyName": "zz-${id}", "validationActions": ["Warn"]}),
+        ),
+        Family::Mutating => {
+            let expression = format!("Object{{metadata: Object.metadata{{annotations: {{'{PROBED}': 'x'}}}}}}");
+            (
+                "mutatingadmissionpolic",
+                "MutatingAdmissionPolicy",
+                json!({
+                    "matchConstraints": constraints,
+                    "reinvocationPolicy": "Never",
+                    "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+                }),
+                json!({"policyName": "zz-${id}"}),
+            )
+        }
+    }
+}
