@@ -34,6 +34,7 @@ mod openapi_proto;
 mod own_thread;
 mod plan;
 mod pod_security;
+mod policies;
 mod program;
 mod protobuf;
 mod proxy;

@@ -14,7 +14,6 @@ async fn server() -> ApiServer {
 
 // Returns the names on the conformance page.
 const WEBHOOKS: &str = "ValidatingWebhookConfiguration, MutatingWebhookConfiguration";
-const POLICIES: &str = "ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings";
 const CONVERSION: &str = "spec.conversion.webhook of a CustomResourceDefinition";
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
@@ -78,11 +77,6 @@ fn gadget(name: &str, more: Json) -> Json {
 async fn every_unsupported_feature_causes_a_warning_when_used() {
     let server = server().await;
     let admission = "/apis/admissionregistration.k8s.io/v1";
-    let rules = |group: &str| json!([{"operations": ["CREATE"], "apiGroups": [group], "apiVersions": ["v1"], "resources": ["*"]}]);
-    let policy = |name: &str, group: &str| {
-        let constraints = json!({"resourceRules": rules(group)});
-        json!({"metadata": {"name": name}, "spec": {"matchConstraints": constraints, "validations": [{"expression": "true"}]}})
-    };
     let flow = |name: &str, rules: Json| {
         let spec = json!({"priorityLevelConfiguration": {"name": "workload-low"}, "rules": rules});
         json!({"metadata": {"name": name}, "spec": spec})
@@ -91,15 +85,6 @@ async fn every_unsupported_feature_causes_a_warning_when_used() {
         "subjects": [{"kind": "Group", "group": {"name": "a"}}],
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     });
-    let binding =
-        |name: &str| json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
-    let mutating = |name: &str, group: &str| {
-        let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}});
-        let constraints = json!({"resourceRules": rules(group)});
-        let spec = json!({"matchConstraints": constraints, "mutations": [mutation], "reinvocationPolicy": "Never"});
-        json!({"metadata": {"name": name}, "spec": spec})
-    };
-    let mutating_binding = |name: &str| json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     let networking = "/apis/networking.k8s.io/v1";
     let service = json!({"resource": "services", "namespace": "default", "name": "s"});
     let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}});
@@ -134,16 +119,6 @@ async fn every_unsupported_feature_causes_a_warning_when_used() {
             json!({"metadata": {"name": "c"}, "webhooks": []}),
             None,
         ),
-        (format!("{admission}/validatingadmissionpolicies"), policy("a", "apps"), Some(POLICIES)),
-        (format!("{admission}/validatingadmissionpolicies"), policy("b", "none.example.com"), None),
-        (format!("{admission}/validatingadmissionpolicies?dryRun=All"), policy("c", "apps"), None),
-        (format!("{admission}/validatingadmissionpolicybindings"), binding("a"), Some(POLICIES)),
-        (format!("{admission}/validatingadmissionpolicybindings"), binding("b"), None),
-        (format!("{admission}/validatingadmissionpolicybindings"), binding("nosuch"), None),
-        (format!("{admission}/mutatingadmissionpolicies"), mutating("a", "apps"), Some(POLICIES)),
-        (format!("{admission}/mutatingadmissionpolicies"), mutating("b", "none.example.com"), None),
-        (format!("{admission}/mutatingadmissionpolicybindings"), mutating_binding("a"), Some(POLICIES)),
-        (format!("{admission}/mutatingadmissionpolicybindings"), mutating_binding("b"), None),
         (
             format!("{networking}/servicecidrs"),
             json!({"metadata": {"name": "a"}, "spec": {"cidrs": ["10.9.0.0/24"]}}),
@@ -179,7 +154,7 @@ async fn every_unsupported_feature_causes_a_warning_when_used() {
         (roles.to_owned(), role("b", "*", "serviceaccounts"), None),
         (DEFINITIONS.to_owned(), definition("networking.k8s.io", &["v1"]), Some(BUILT_IN_VERSIONS)),
         (DEFINITIONS.to_owned(), definition("example.com", &["v1", "v2"]), Some(CONVERSION)),
-        (gadgets.to_owned(), gadget("a", json!({"spec": {"n": 1}})), None),
+        (gadgets.to_owned(), gadget("a", json!({"spec": {"n": 5}})), None),
         (gadgets.to_owned(), gadget("b", json!({"other": "x"})), None),
     ] {
         assert_eq!(warned(&server, &path, object.clone()).await, Vec::from_iter(expected), "{path} {object}");

@@ -1,0 +1,284 @@
+//! Tests of admission policies in CEL, beyond the recorded cases.
+
+use std::time::{Duration, Instant};
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_json::{Json, json};
+
+use crate::support::*;
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
+    let made = call(server, Method::POST, path, object).await;
+    assert_eq!(made.code, 201, "{path}: {:?}", made.body);
+    made.body
+}
+
+fn rules(resources: &[&str], operations: &[&str]) -> Json {
+    json!({"resourceRules": [{
+        "apiGroups": ["*"], "apiVersions": ["*"], "operations": operations, "resources": resources,
+    }]})
+}
+
+/// Creates a validating policy for creates and updates of config maps, and its binding.
+async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
+    spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
+    let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
+    post(server, &path("policies"), json!({"metadata": {"name": name}, "spec": spec})).await;
+    let binding = json!({"policyName": name, "validationActions": ["Deny"]});
+    post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": binding})).await;
+}
+
+/// Creates a mutating policy for creates of config maps, and its binding.
+async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
+    let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
+    for (name, value) in more.members("") {
+        spec.set(name, value.clone());
+    }
+    spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE"]));
+    let path = |resource: &str| format!("{ADMISSION}/mutatingadmission{resource}");
+    post(server, &path("policies"), json!({"metadata": {"name": name}, "spec": spec})).await;
+    post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": {"policyName": name}})).await;
+}
+
+fn apply(expression: &str) -> Json {
+    json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
+}
+
+fn patch(expression: &str) -> Json {
+    json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
+}
+
+/// Creates a config map. Returns the status code, and the data or the message of the response.
+async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
+    let object = json!({"metadata": {"name": name}, "data": data});
+    let Answer { code, body, .. } = call(server, Method::POST, CONFIG_MAPS, object).await;
+    (code, if code == 201 { body["data"].clone() } else { body["message"].clone() })
+}
+
+#[tokio::test]
+async fn policy_is_reinvoked_if_a_later_policy_changes_the_object() {
+    for (reinvocation, expected) in
+        [("IfNeeded", json!({"a": "1", "seen": "1"})), ("Never", json!({"a": "1", "seen": "0"}))]
+    {
+        let server = server().await;
+        let count = "Object{data: {'seen': has(object.data) && has(object.data.a) ? object.data.a : '0'}}";
+        mutating(&server, "a-first", reinvocation, apply(count), json!({})).await;
+        mutating(&server, "b-second", "Never", apply("Object{data: {'a': '1'}}"), json!({})).await;
+        assert_eq!(create(&server, "m", Json::Null).await, (201, expected), "{reinvocation}");
+    }
+}
+
+#[tokio::test]
+async fn policies_run_at_most_twice() {
+    let server = server().await;
+    let grow = "Object{data: {'n': string((has(object.data) && has(object.data.n) ? int(object.data.n) : 0) + 1)}}";
+    mutating(&server, "a", "IfNeeded", apply(grow), json!({})).await;
+    mutating(&server, "b", "IfNeeded", apply(grow), json!({})).await;
+    assert_eq!(create(&server, "m", Json::Null).await, (201, json!({"n": "4"})));
+}
+
+#[tokio::test]
+async fn mutated_object_is_validated_and_gets_defaults() {
+    let server = server().await;
+    let pods = rules(&["pods"], &["CREATE"]);
+    let add = "[JSONPatch{op: 'add', path: '/spec/containers/-', value: {'name': 'side', 'image': 'side:1'}}]";
+    mutating(&server, "a", "Never", patch(add), json!({"matchConstraints": pods})).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    let made = post(&server, "/api/v1/namespaces/default/pods", pod).await;
+    assert_eq!(made["spec"]["containers"][1]["imagePullPolicy"], "IfNotPresent");
+
+    let bad = "[JSONPatch{op: 'add', path: '/spec/containers/-', value: {'name': 'NOT A NAME', 'image': 'x'}}]";
+    let of = json!({"matchConstraints": rules(&["pods"], &["CREATE"]), "matchConditions": [{"name": "b", "expression": "object.metadata.name == 'bad'"}]});
+    mutating(&server, "b", "Never", patch(bad), of).await;
+    let pod = json!({"metadata": {"name": "bad"}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    let refused = call(&server, Method::POST, "/api/v1/namespaces/default/pods", pod).await;
+    assert_eq!(refused.code, 422, "{:?}", refused.body);
+}
+
+#[tokio::test]
+async fn mutation_to_another_type_is_refused() {
+    let server = server().await;
+    for (name, mutation, code, why) in [
+        ("unknown", patch("[JSONPatch{op: 'add', path: '/date', value: {'a': 'b'}}]"), 500, "unknown field"),
+        ("type", patch("[JSONPatch{op: 'add', path: '/data', value: 'text'}]"), 500, "cannot unmarshal"),
+        ("whole", patch("[JSONPatch{op: 'replace', path: '', value: 'text'}]"), 500, ""),
+        ("names", apply("Object{metadata: Object.spec{labels: {'a': 'b'}}}"), 403, "unexpected type name"),
+        ("undeclared", apply("Object{date: {'a': 'b'}}"), 403, "not declared in schema"),
+    ] {
+        let only =
+            json!({"matchConditions": [{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]});
+        mutating(&server, name, "Never", mutation, only).await;
+        let (found, message) = create(&server, name, json!({"x": "1"})).await;
+        assert!(found == code && message.as_str().is_some_and(|text| text.contains(why)), "{name}: {found} {message}");
+    }
+}
+
+#[tokio::test]
+async fn mutation_cannot_touch_atomic_values() {
+    let server = server().await;
+    let pods = rules(&["pods"], &["CREATE"]);
+    let selector = "Object{spec: Object.spec{nodeSelector: {'disk': 'ssd'}}}";
+    mutating(&server, "a", "Never", apply(selector), json!({"matchConstraints": pods})).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    let refused = call(&server, Method::POST, "/api/v1/namespaces/default/pods", pod).await;
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    let why = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.nodeSelector";
+    assert!(refused.code == 403 && message.ends_with(why), "{} {message}", refused.code);
+}
+
+#[tokio::test]
+async fn scale_is_seen_as_a_scale() {
+    let server = server().await;
+    let scales = rules(&["deployments/scale"], &["UPDATE"]);
+    let validations = json!([
+        {"expression": "object.kind == 'Scale' && object.spec.replicas < 10"},
+        {"expression": "request.kind.kind == 'Scale' && request.kind.group == 'autoscaling'"},
+        {"expression": "request.resource.resource == 'deployments' && request.subResource == 'scale'"},
+    ]);
+    validating(&server, "a", json!({"matchConstraints": scales, "validations": validations})).await;
+    let of = json!({"matchConstraints": rules(&["deployments/scale"], &["UPDATE"])});
+    let least = "object.spec.replicas < 2 ? Object{spec: Object.spec{replicas: 2}} : Object{}";
+    mutating(&server, "b", "Never", apply(least), of).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    post(&server, DEPLOYMENTS, json!({"metadata": {"name": "d"}, "spec": spec})).await;
+    let scale = async |replicas: i64| {
+        let change = json!({"spec": {"replicas": replicas}});
+        call(&server, Method::PATCH, &format!("{DEPLOYMENTS}/d/scale"), change).await
+    };
+    let answer = scale(5).await;
+    assert_eq!((answer.code, answer.body["spec"]["replicas"].as_i64()), (200, Some(5)), "{:?}", answer.body);
+    let answer = scale(1).await;
+    assert_eq!((answer.code, answer.body["spec"]["replicas"].as_i64()), (200, Some(2)), "{:?}", answer.body);
+    assert_eq!(scale(10).await.code, 422);
+}
+
+#[tokio::test]
+async fn policy_of_another_version_sees_that_version() {
+    let server = server().await;
+    let of = json!({"resourceRules": [{
+        "apiGroups": ["autoscaling"], "apiVersions": ["v2"], "operations": ["CREATE"], "resources": ["horizontalpodautoscalers"],
+    }]});
+    let expression =
+        "object.apiVersion == 'autoscaling/v2' && object.spec.metrics[0].resource.target.averageUtilization < 90";
+    let other = "request.kind.version == 'v2' && request.requestKind.version == 'v1'";
+    let validations = json!([{"expression": expression}, {"expression": other}]);
+    validating(&server, "a", json!({"matchConstraints": of, "validations": validations})).await;
+    let create = async |name: &str, percent: i64| {
+        let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+        let spec = json!({"scaleTargetRef": target, "maxReplicas": 5, "targetCPUUtilizationPercentage": percent});
+        let path = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+        call(&server, Method::POST, path, json!({"metadata": {"name": name}, "spec": spec})).await
+    };
+    let made = create("a", 80).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    assert_eq!(create("b", 95).await.code, 422);
+}
+
+#[tokio::test]
+async fn policies_guard_status_deletions_and_collections() {
+    let server = server().await;
+    let protect = json!([{"expression": "!(has(oldObject.metadata.labels) && 'keep' in oldObject.metadata.labels)", "message": "kept"}]);
+    let of = rules(&["configmaps"], &["DELETE"]);
+    validating(&server, "a", json!({"matchConstraints": of, "validations": protect})).await;
+    create_map(&server, "kept", json!({"keep": "1"})).await;
+    create_map(&server, "free", json!({})).await;
+    assert_eq!(delete(&server, &format!("{CONFIG_MAPS}/kept")).await.code, 422);
+    assert_eq!(delete(&server, CONFIG_MAPS).await.code, 422);
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/kept")).await.code, 200);
+    assert_eq!(delete(&server, &format!("{CONFIG_MAPS}/free")).await.code, 404);
+}
+
+#[tokio::test]
+async fn policies_do_not_guard_themselves() {
+    let server = server().await;
+    let nothing = json!([{"expression": "false", "message": "closed"}]);
+    let of = rules(&["*"], &["CREATE", "UPDATE", "DELETE"]);
+    validating(&server, "closed", json!({"matchConstraints": of, "validations": nothing})).await;
+    assert_eq!(create(&server, "m", Json::Null).await.0, 422);
+    assert_eq!(delete(&server, &format!("{ADMISSION}/validatingadmissionpolicies/closed")).await.code, 200);
+    assert_eq!(create(&server, "m", Json::Null).await.0, 201);
+}
+
+#[tokio::test]
+async fn changed_policy_and_parameters_take_effect_at_once() {
+    let server = server().await;
+    let spec = |text: &str| json!({"validations": [{"expression": text}], "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}});
+    let mut policy = spec("object.data.x == params.data.x");
+    policy.set("matchConstraints", rules(&["secrets"], &["CREATE"]));
+    create_map(&server, "limits", json!({})).await;
+    post(
+        &server,
+        &format!("{ADMISSION}/validatingadmissionpolicies"),
+        json!({"metadata": {"name": "a"}, "spec": policy}),
+    )
+    .await;
+    let reference = json!({"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"});
+    let binding = json!({"policyName": "a", "validationActions": ["Deny"], "paramRef": reference});
+    post(
+        &server,
+        &format!("{ADMISSION}/validatingadmissionpolicybindings"),
+        json!({"metadata": {"name": "a"}, "spec": binding}),
+    )
+    .await;
+    let secret = async |name: &str| {
+        let object = json!({"metadata": {"name": name}, "data": {"x": "dg=="}});
+        call(&server, Method::POST, "/api/v1/namespaces/default/secrets", object).await.code
+    };
+    assert_eq!(secret("a").await, 422);
+    patch_map(&server, "limits", json!({"data": {"x": "dg=="}})).await;
+    assert_eq!(secret("a").await, 201);
+    let path = format!("{ADMISSION}/validatingadmissionpolicies/a");
+    let changed = call(&server, Method::PATCH, &path, json!({"spec": spec("false")})).await;
+    assert_eq!(changed.code, 200, "{:?}", changed.body);
+    assert_eq!(secret("b").await, 422);
+    delete(&server, &format!("{CONFIG_MAPS}/limits")).await;
+    assert_eq!(secret("c").await, 422);
+}
+
+/// A policy that would run for minutes stops at its budget.
+#[tokio::test]
+async fn expensive_policies_are_bounded() {
+    let server = server().await;
+    let nested = "object.data.all(a, object.data.all(b, object.data.all(c, object.data.all(d, a != b + c + d + 'x'))))";
+    let variables: Vec<Json> = (0..60)
+        .map(|at| match at {
+            0 => json!({"name": "v0", "expression": "[object.metadata.name]"}),
+            _ => json!({"name": format!("v{at}"), "expression": format!("variables.v{0} + variables.v{0}", at - 1)}),
+        })
+        .collect();
+    let doubled = "variables.v59.size() > 0";
+    validating(&server, "a", json!({"validations": [{"expression": nested}]})).await;
+    let of_double = json!([{"name": "c", "expression": "object.metadata.name == 'double'"}]);
+    validating(
+        &server,
+        "b",
+        json!({"variables": variables, "matchConditions": of_double, "validations": [{"expression": doubled}]}),
+    )
+    .await;
+    let grow = "Object{data: {'a': object.data.map(k, object.data.map(l, k + l).join('')).join('')}}";
+    mutating(
+        &server,
+        "m",
+        "IfNeeded",
+        apply(grow),
+        json!({"matchConditions": [{"name": "c", "expression": "object.metadata.name == 'grow'"}]}),
+    )
+    .await;
+    let data: Json = (0..300).map(|at| (format!("key-{at}"), "x".repeat(100))).collect();
+    for name in ["nested", "double", "grow"] {
+        let begin = Instant::now();
+        let (code, message) = create(&server, name, data.clone()).await;
+        assert!(matches!(code, 403 | 422), "{name}: {code} {message}");
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(20), "{name} took {took:?}");
+    }
+}
