@@ -11,7 +11,9 @@ use crate::value::Value;
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression creates.
 const MAX_ITEMS: usize = 4 << 20;
-/// The bytes of an item of a list, and of the start of a string.
+/// The bytes of a value.
+const VALUE: u64 = 40;
+/// The bytes of an item of a list that is a string.
 pub(crate) const ITEM: usize = 64;
 /// The work of compiling a pattern.
 const COMPILE: u64 = 100_000;
@@ -82,7 +84,7 @@ impl Meter {
         if count > MAX_ITEMS {
             return Err(Failure::Budget);
         }
-        self.work((count as u64).saturating_mul(ITEM as u64 / 2))
+        self.work((count as u64).saturating_mul(VALUE))
     }
 
     /// Counts the work of creating a string. Call it before the string exists.

@@ -249,7 +249,7 @@ fn is_uuid(text: &str) -> bool {
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let valid = digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
-    valid && !text.is_empty() && text.len() % 4 == 0 && text.len() - digits.len() <= 2
+    valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
 }
 
 /// Whether a text is a date and a time, in either case and with any offset.
