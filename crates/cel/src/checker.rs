@@ -75,7 +75,7 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
 }
 
-/// The maximum number of visited expressions. Some macros use their receiver twice, so a short text can stand for a huge expression.
+/// The maximum number of visited expressions. Some macros use their receiver twice, so a short text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {

@@ -161,8 +161,10 @@ impl Pricing {
     }
 }
 
-fn pattern(text_size: u64, pattern_size: u64) -> u64 {
-    ((1.0 + text_size as f64) * 0.1).ceil() as u64 * scaled(pattern_size, 0.25)
+/// The cost of searching a text for a pattern.
+pub(crate) fn pattern(text_size: u64, pattern_size: u64) -> u64 {
+    let text = ((1.0 + text_size as f64) * 0.1).ceil() as u64;
+    text.saturating_mul(scaled(pattern_size, 0.25))
 }
 
 /// The cost of parsing a selector of a length.

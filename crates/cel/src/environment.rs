@@ -8,7 +8,7 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// It is cheap to clone. The functions are those of kube-apiserver 1.36: CEL's standard functions and macros, optional values, strings,
+/// It is cheap to clone. It has the functions of kube-apiserver 1.36: CEL's standard functions and macros, optional values, strings,
 /// lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
 ///
 /// ```

@@ -1,6 +1,47 @@
-//! Failures at run time.
+//! Failures.
 
 use std::fmt;
+
+use crate::source::CompileError;
+
+/// The failure of [`evaluate`](crate::evaluate), which compiles and evaluates an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The expression is wrong.
+    Compile(CompileError),
+    /// The evaluation failed.
+    Evaluate(EvalError),
+    /// The variables cannot be serialized.
+    Variables(String),
+    /// JSON has no form of the result.
+    Result(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compile(error) => error.fmt(f),
+            Self::Evaluate(error) => error.fmt(f),
+            Self::Variables(message) => write!(f, "cannot serialize the variables of an expression: {message}"),
+            Self::Result(message) => write!(f, "cannot convert the result of an expression to JSON: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<CompileError> for Error {
+    fn from(error: CompileError) -> Self {
+        Self::Compile(error)
+    }
+}
+
+impl From<EvalError> for Error {
+    fn from(error: EvalError) -> Self {
+        Self::Evaluate(error)
+    }
+}
 
 /// The reason why an expression has no value, and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]

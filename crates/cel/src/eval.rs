@@ -7,7 +7,7 @@ use crate::activation::Activation;
 use crate::environment::JSON_PATCH;
 use crate::error::Failure;
 use crate::meter::Meter;
-use crate::plan::{Call, Plan, PlannedEntry, PlannedItem, PlannedObject};
+use crate::plan::{Call, Plan, PlannedEntry, PlannedItem, PlannedMatch, PlannedObject};
 use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
@@ -17,6 +17,10 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
+/// The work of evaluating a part of an expression.
+const STEP: u64 = 15;
+/// The work of an entry of a map, as a multiple of an item of a list.
+const ENTRY: usize = 4;
 const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
@@ -33,6 +37,8 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
+        // Some parts of an expression are free of cost.
+        self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
             Plan::Attribute(attribute) => self.attribute(attribute, true),
@@ -42,12 +48,14 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             Plan::NotEqual(sides) => self.not_equal(sides),
             Plan::NotStrictlyFalse(arg) => self.not_strictly_false(arg),
             Plan::Call(call) => self.call(call),
+            Plan::Matches(planned) => self.matches(planned),
             Plan::List(items) => self.list(items),
             Plan::Map(entries) => self.map(entries),
             Plan::Object(object) => self.object(object),
             Plan::Fold(fold) => self.fold(fold),
             Plan::OneOf(search) => {
                 let value = self.eval(&search.0)?;
+                self.meter.hash(&value)?;
                 Ok(Value::Bool(Key::of(&value).is_some_and(|key| search.1.contains(&key))))
             }
             Plan::OptionalOr(sides) => match self.eval(&sides[0])? {
@@ -146,7 +154,21 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         result
     }
 
+    fn matches(&mut self, planned: &'e PlannedMatch) -> Evaluated<'a> {
+        let text = self.eval(&planned.text)?;
+        let found = match &text {
+            Value::String(text) => crate::library::regex::is_match(&mut self.meter, text, &planned.pattern),
+            _ => Err(Failure::no_overload()),
+        };
+        if is_spent(&found) {
+            return Err(Failure::Budget);
+        }
+        self.meter.pay(planned.length.map_or(1, |length| crate::cost::pattern(text.size(), length)))?;
+        found.map(Value::Bool)
+    }
+
     fn list(&mut self, items: &'e [PlannedItem]) -> Evaluated<'a> {
+        self.meter.items(items.len())?;
         let mut values = Vec::with_capacity(items.len());
         let mut failure = None;
         for item in items {
@@ -172,6 +194,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn map(&mut self, planned: &'e [PlannedEntry]) -> Evaluated<'a> {
+        self.meter.items(planned.len().saturating_mul(ENTRY))?;
         let mut entries = Entries::default();
         let mut failure = None;
         for entry in planned {
@@ -188,17 +211,20 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         let key = self.eval(&entry.key)?;
         let value = self.eval(&entry.value)?;
         let value = present(value, entry.optional, |value| invalid_entry(&key, value))?;
+        self.meter.hash(&key)?;
         let Some(key) = Key::of(&key) else {
             return Err(Failure::new(format!("unsupported key type: {}", key.type_of().name())));
         };
         match value {
             Some(value) => entries.set(key, value),
-            None => entries.remove(&key),
+            None if entries.remove(&key) => self.meter.items(entries.len().saturating_mul(ENTRY))?,
+            None => {}
         }
         Ok(())
     }
 
     fn object(&mut self, planned: &'e PlannedObject) -> Evaluated<'a> {
+        self.meter.items(planned.fields.len())?;
         let mut fields = Vec::with_capacity(planned.fields.len());
         let mut failure = None;
         for (name, item) in &planned.fields {

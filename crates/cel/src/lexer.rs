@@ -2,7 +2,7 @@
 
 use crate::source::Issue;
 
-/// The kind of a token. The order is that of the CEL grammar, in which messages list expected tokens.
+/// The kind of a token. Messages list expected tokens in this order, which the CEL grammar defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Token {
     End,

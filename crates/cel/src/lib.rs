@@ -1,41 +1,82 @@
 //! The Common Expression Language (CEL) with a type checker and costs, as kube-apiserver evaluates it.
 //!
-//! | | |
-//! |---|---|
-//! | [`Environment`] | the variables and types that an expression can use |
-//! | [`Program`] | a compiled expression: result type, estimated cost, evaluation |
-//! | [`Activation`] | the values of the variables |
-//! | [`Value`], [`Node`] | values, and the data that expressions read in place |
-//! | [`Schema`] | the OpenAPI schema of data: types, sizes, formats |
+//! Use it to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster, or as a safe expression language
+//! for the configuration of your own program. It depends on no Kubernetes crate.
 //!
 //! ```
-//! use pintle_cel::{Activation, Environment, Type};
+//! # fn main() -> Result<(), pintle_cel::Error> {
+//! #[derive(serde::Serialize)]
+//! struct Request { user: String, replicas: u32 }
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let request = Request { user: "ann".into(), replicas: 3 };
+//! assert_eq!(pintle_cel::evaluate("user in ['ann', 'bob'] && replicas <= 5", &request)?, true);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A program that evaluates an expression often compiles it once. Data is read in place:
+//!
+//! ```
+//! use pintle_cel::{Activation, CALL_LIMIT, Environment, Type};
+//!
+//! # fn main() -> Result<(), pintle_cel::Error> {
 //! let environment = Environment::new().variable("object", Type::Dyn);
 //! let rule = environment.compile("object.spec.replicas <= 5 && object.spec.image.startsWith('registry/')")?;
 //!
 //! let object = serde_json::json!({"spec": {"replicas": 3, "image": "registry/web:1"}});
 //! let activation = Activation::new().bind("object", &object);
-//! assert!(rule.test(&activation, 10_000)?);
+//! assert!(rule.test(&activation, CALL_LIMIT)?);
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! # Main types
+//!
+//! | | |
+//! |---|---|
+//! | [`evaluate`] | compiles and evaluates an expression over any value that serde serializes |
+//! | [`Environment`] | the variables and types that an expression can use |
+//! | [`Program`] | a compiled expression: result type, estimated cost, evaluation |
+//! | [`Activation`] | the values of the variables |
+//! | [`Value`], [`Node`] | values, and the data that expressions read in place |
+//! | [`Schema`] | the OpenAPI schema of data: types, sizes, formats |
+//! | [`CompileError`], [`EvalError`] | findings with positions, and the failure of an evaluation, in cel-go's words |
+//!
 //! # Two phases
 //!
-//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant parts. It reports findings in cel-go's
-//! words, with positions. [`Program::evaluate`] reads the caller's data by reference and counts the cost. It stops when the budget is
-//! spent.
+//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant parts. [`Program::evaluate`] reads the
+//! caller's data by reference and counts the cost. It stops when the budget is spent. The budget of kube-apiserver is [`CALL_LIMIT`] for
+//! one expression, and ten times as much for all rules of an object.
 //!
-//! # Limits
+//! # Guarantees
 //!
-//! Expressions, schemas and data can come from strangers. An expression has at most 100,000 code points and a limited depth, patterns have
-//! a limited size, and an evaluation ends soon after its budget is spent. Nothing panics.
+//! Expressions, schemas and data can come from strangers.
 //!
-//! # Version
+//! - **No panic.** Arithmetic is checked, and conversions of extreme values fail. Fuzz targets and hostile expressions test it.
+//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its tree has at most 400. Comparisons, conversions to JSON and
+//!   texts of deeper data than 256 levels fail. No other function recurses into data.
+//! - **Size.** An expression has at most 100,000 code points, 300,000 parts after its macros are expanded, and 500 constant patterns.
+//!   A schema below 200 levels is invisible.
+//! - **Time.** The cost model of cel-go does not count all work: comparing two large objects costs one unit. So an evaluation also counts
+//!   work, about a nanosecond a unit of an optimized build, and ends with [`EvalError::is_out_of_budget`] after 100 units of work for each
+//!   unit of its budget, plus 1,000,000.
+//! - **Memory.** An evaluation allocates about a byte for each unit of work at most, and no string of more than 16 MiB.
+//! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. There is no global state but the table of functions and lazily
+//!   compiled patterns.
 //!
-//! Functions, messages and costs are those of kube-apiserver 1.36 with cel-go 0.26. Messages of protocol buffers are not supported.
+//! # What exists
+//!
+//! Functions, messages and costs match kube-apiserver 1.36 with cel-go 0.26:
+//!
+//! - the grammar of CEL with its macros, two-variable comprehensions, optional syntax (`a.?b`, `a[?0]`, `{?k: v}`), raw and byte strings
+//! - CEL's standard functions, comparisons of numbers of different types, time zones
+//! - cel-go's libraries for strings (version 2), lists (version 3), sets and optional values
+//! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats,
+//!   the authorizer and JSON patches
+//!
+//! As in kube-apiserver 1.36, these are absent: `math.*`, `base64.*`, `cel.bind`, `reverse` of strings, quoted field names, and lists or
+//! maps of mixed types. Messages of protocol buffers, unknown values (partial evaluation), and functions and macros of your own are
+//! not supported.
 
 mod activation;
 mod ast;
@@ -54,6 +95,7 @@ mod parser;
 mod plan;
 mod program;
 mod schema;
+mod serialize;
 mod source;
 mod time;
 mod types;
@@ -61,7 +103,7 @@ mod value;
 
 pub use activation::{Activation, Lazy};
 pub use environment::Environment;
-pub use error::{EvalError, Failure};
+pub use error::{Error, EvalError, Failure};
 pub use estimate::CostRange;
 pub use library::authorizer::{Authorization, Authorizer, Decision, Question};
 pub use library::cidr::Cidr;
@@ -72,7 +114,13 @@ pub use library::url::Url;
 pub use node::{Node, Scalar};
 pub use program::{Evaluation, Program};
 pub use schema::{Schema, escape, unescape};
+pub use serialize::{CALL_LIMIT, evaluate};
 pub use source::{CompileError, Issue};
 pub use time::Timestamp;
 pub use types::Type;
 pub use value::{List, Map, Object, Opaque, Text, Value};
+
+// Runs the examples of the README as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,20 +3,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use regex::Regex;
-
 use crate::error::Failure;
-use crate::library::regex as patterns;
+use crate::library::regex::Pattern;
+use crate::value::Value;
 
 /// The maximum length of a string that an expression creates.
 const MAX_TEXT: usize = 16 << 20;
+/// The maximum length of a list that an expression creates.
+const MAX_ITEMS: usize = 4 << 20;
+/// The bytes of a value.
+const VALUE: u64 = 40;
+/// The bytes of an item of a list that is a string.
+pub(crate) const ITEM: usize = 64;
 /// The work of compiling a pattern.
-const COMPILE: u64 = 200_000;
+const COMPILE: u64 = 100_000;
+/// The work of compiling a state of a pattern.
+const COMPILE_STATE: u64 = 500;
 /// The maximum number of compiled patterns that an evaluation keeps.
 const MAX_PATTERNS: usize = 32;
 
-/// Compiled patterns.
-pub(crate) type Patterns = HashMap<Box<str>, Regex>;
+/// Patterns by their texts.
+pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// The cost of an evaluation, and the work that costs do not show.
 ///
@@ -67,6 +74,19 @@ impl Meter {
         }
     }
 
+    /// Counts the work of looking up a key.
+    pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
+        self.work(key.weight().saturating_mul(8))
+    }
+
+    /// Counts the work of creating a list. Call it before the list exists.
+    pub(crate) fn items(&mut self, count: usize) -> Result<(), Failure> {
+        if count > MAX_ITEMS {
+            return Err(Failure::Budget);
+        }
+        self.work((count as u64).saturating_mul(VALUE))
+    }
+
     /// Counts the work of creating a string. Call it before the string exists.
     pub(crate) fn text(&mut self, length: usize) -> Result<(), Failure> {
         if length > MAX_TEXT {
@@ -75,17 +95,25 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Returns a compiled pattern. The message of a wrong pattern begins with `prefix`.
-    pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Regex, Failure> {
+    /// Counts the work of searching a text. The slowest engine visits each state for each character.
+    pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
+        self.work((length as u64).saturating_mul(pattern.size()) / 8)
+    }
+
+    /// Returns a pattern. The message of a wrong pattern begins with `prefix`.
+    pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Arc<Pattern>, Failure> {
         if let Some(known) = self.known.get(pattern).or_else(|| self.patterns.get(pattern)) {
             return Ok(known.clone());
         }
-        self.work(COMPILE + pattern.len() as u64 * 100)?;
-        let compiled = patterns::compile(pattern).map_err(|message| Failure::new(format!("{prefix}{message}")))?;
+        let wrong = |message: String| Failure::new(format!("{prefix}{message}"));
+        self.work((pattern.len() as u64).saturating_mul(100))?;
+        let parsed = Arc::new(Pattern::parse(pattern).map_err(wrong)?);
+        self.work(parsed.size().saturating_mul(COMPILE_STATE).saturating_add(COMPILE))?;
+        parsed.check_size().map_err(wrong)?;
         if self.patterns.len() >= MAX_PATTERNS {
             self.patterns.clear();
         }
-        self.patterns.insert(pattern.into(), compiled.clone());
-        Ok(compiled)
+        self.patterns.insert(pattern.into(), parsed.clone());
+        Ok(parsed)
     }
 }

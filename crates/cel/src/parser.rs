@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an expression. `others` are tokens that could stand here as well.
+    /// Parses an expression. `others` are further tokens that the grammar allows at this place.
     fn expr(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         enter(&mut self.nesting.expr)?;

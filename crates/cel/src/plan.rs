@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::cost::Pricing;
 use crate::library::Function;
+use crate::library::regex::Pattern;
 use crate::meter::Patterns;
 use crate::value::{Key, Value};
 
@@ -33,6 +34,8 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
+    /// A search for a constant pattern.
+    Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),
     Object(Box<PlannedObject>),
@@ -109,6 +112,15 @@ pub(crate) struct Call {
     pub(crate) args: Vec<Plan>,
     /// Whether the first argument that fails ends the call at no cost.
     pub(crate) stops_early: bool,
+}
+
+/// A call of `matches` with a constant pattern.
+#[derive(Debug)]
+pub(crate) struct PlannedMatch {
+    pub(crate) text: Plan,
+    pub(crate) pattern: Arc<Pattern>,
+    /// The length of the pattern, on which the cost depends. `None` if the cost is fixed.
+    pub(crate) length: Option<u64>,
 }
 
 #[derive(Debug)]

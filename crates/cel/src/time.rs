@@ -313,7 +313,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Returns the part of a unit that the digits of a fraction stand for. Go stops at digits that do not fit.
+/// Returns the nanoseconds of the digits of a fraction. Go stops at digits that do not fit.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {

@@ -170,7 +170,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns about how long it takes to look at the whole value without what it contains.
+    /// Returns about the time that reading the value takes, without its items and entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),

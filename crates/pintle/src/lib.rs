@@ -65,6 +65,7 @@
 //!
 //! - **Operating**: [`operator`] has the manager, controllers with a context, probes and metrics.
 //! - **Defining**: [`crd`] makes CustomResourceDefinitions of your structs.
+//! - **Expressions**: `cel`, with the feature of the same name, evaluates rules of CustomResourceDefinitions and other CEL expressions.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
 //!   watches open.
 //! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] is the queue below it.
@@ -194,6 +195,8 @@ macro_rules! facade {
 facade! {
     #[cfg(feature = "apiserver")]
     apiserver: pintle_apiserver;
+    #[cfg(feature = "cel")]
+    cel: pintle_cel;
     controller: pintle_controller;
     #[cfg(feature = "crd")]
     crd: pintle_crd;

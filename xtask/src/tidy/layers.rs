@@ -13,7 +13,6 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
         "pintle-cel",
-        "pintle-cel",
         "pintle-crd",
         "pintle-events",
         "pintle-informer",

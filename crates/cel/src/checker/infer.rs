@@ -12,7 +12,7 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// What parameters stood for before they were set, to undo an attempt.
+    /// The earlier types of parameters, to undo an attempt.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
@@ -72,13 +72,13 @@ impl Inference {
             return true;
         }
         if let Type::Param(name) = right {
-            let (valid, bound) = self.stands_for(left, right, name);
+            let (valid, bound) = self.bind(left, right, name);
             if valid || bound {
                 return valid;
             }
         }
         if let Type::Param(name) = left {
-            return self.stands_for(right, left, name).0;
+            return self.bind(right, left, name).0;
         }
         match (left, right) {
             _ if left.is_dyn_or_error() || right.is_dyn_or_error() => true,
@@ -103,8 +103,8 @@ impl Inference {
         }
     }
 
-    /// Returns whether `other` can stand for the parameter, and whether something already stood for it.
-    fn stands_for(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
+    /// Binds a parameter to a type. Returns whether that is possible, and whether the parameter already had a type.
+    fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);
         }

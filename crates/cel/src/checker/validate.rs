@@ -104,7 +104,7 @@ impl Check<'_> {
                     self.report(*first, format!("invalid {function} argument"));
                 }
             }
-            ("matches", Some(Literal::String(pattern)), _) if regex::compile(pattern).is_err() => {
+            ("matches", Some(Literal::String(pattern)), _) if regex::Pattern::parse(pattern).is_err() => {
                 self.report(*first, "invalid matches argument");
             }
             ("format", _, Some(target)) => self.format(id, target, *first),

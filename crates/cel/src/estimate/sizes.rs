@@ -95,7 +95,7 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Returns a variable that stands for an expression.
+    /// Returns a variable with the place and the size of an expression.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }

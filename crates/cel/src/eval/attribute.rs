@@ -99,7 +99,12 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         if is_spent(&key) {
             return Err(Failure::Budget);
         }
-        let found = key.and_then(|key| select(&value, &key, access));
+        let found = key.and_then(|key| {
+            if !matches!(qualifier.key, QualifierKey::Const(_)) {
+                self.meter.hash(&key)?;
+            }
+            select(&value, &key, access)
+        });
         // An optional selection of an absent value is free.
         if !optional || matches!(found, Ok(Some(_))) {
             self.meter.pay(1)?;
@@ -157,7 +162,7 @@ fn item<'a>(list: &List<'a>, key: &Value<'a>, required: bool) -> Result<Option<V
     }
 }
 
-/// Returns the index that a value stands for.
+/// Returns the value as an index.
 pub(crate) fn index(key: &Value<'_>) -> Result<i64, Failure> {
     match key {
         Value::Int(index) => Ok(*index),

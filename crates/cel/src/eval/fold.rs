@@ -1,6 +1,6 @@
 //! Comprehensions.
 
-use super::{CREATE_LIST, Evaluated, Evaluator, is_spent};
+use super::{CREATE_LIST, ENTRY, Evaluated, Evaluator, is_spent};
 use crate::error::Failure;
 use crate::plan::{Append, Insert, PlannedFold};
 use crate::value::{Key, Value};
@@ -132,7 +132,9 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             }
             (None, _) => return Err(Failure::no_overload()),
         };
+        self.meter.items(entries.len().saturating_mul(ENTRY))?;
         for (key, value) in entries {
+            self.meter.hash(&key)?;
             let Some(known) = Key::of(&key) else {
                 return Err(Failure::new(format!("unsupported key type: {}", key.type_of().name())));
             };

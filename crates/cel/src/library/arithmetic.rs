@@ -72,7 +72,9 @@ fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         (Value::Double(left), Value::Double(right)) => Some(Ok(Value::Double(left + right))),
         (Value::String(left), Value::String(right)) => Some(joined(meter, left, right)),
         (Value::Bytes(left), Value::Bytes(right)) => Some(
-            meter.text(left.len() + right.len()).map(|()| Value::Bytes(left.iter().chain(&**right).copied().collect())),
+            meter
+                .text(left.len().saturating_add(right.len()))
+                .map(|()| Value::Bytes(left.iter().chain(&**right).copied().collect())),
         ),
         (Value::Duration(left), Value::Duration(right)) => duration(left.checked_add(*right)),
         (Value::Duration(nanos), Value::Timestamp(time)) | (Value::Timestamp(time), Value::Duration(nanos)) => {
@@ -94,7 +96,7 @@ fn joined<'a>(meter: &mut Meter, left: &str, right: &str) -> Result<Value<'a>, F
 /// Adds lists. Sets and lists with keys merge, as server-side apply does.
 fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Failure> {
     let (kind, Some(schema)) = (left.kind(), left.schema()) else { return Ok(left.clone().join(right.clone())) };
-    meter.work((left.len() + right.len()) as u64)?;
+    meter.items(left.len().saturating_add(right.len()))?;
     let mut items = left.to_vec()?;
     match kind {
         ListKind::Atomic => return Ok(left.clone().join(right.clone())),

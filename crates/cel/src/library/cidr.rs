@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<Cidr, Failure> {
     }
 }
 
-/// Parses a prefix. The error is that of Go's `netip.ParsePrefix`.
+/// Parses a prefix. The error has the words of Go's `netip.ParsePrefix`.
 fn parse_prefix(text: &str) -> Result<Cidr, String> {
     let (address, bits) = text.rsplit_once('/').ok_or("no '/'")?;
     let (address, zoned) = ip::parse_zoned(address)?;

@@ -12,7 +12,7 @@ const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps in a text.
 const MAX_DEPTH: usize = 64;
 
-/// What a `%` stands for.
+/// A clause of a format, such as `%d`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clause {
     String,
@@ -188,7 +188,7 @@ fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatE
     Ok(precision)
 }
 
-/// Returns a floating-point number, or what a string such as `NaN` stands for.
+/// Returns a floating-point number, or the number that a string such as `NaN` names.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -272,7 +272,7 @@ fn in_text(failure: Failure, value: &Value<'_>) -> FormatError {
     }
 }
 
-/// Writes the argument of `%s`. An empty message stands for a type that has no text.
+/// Writes the argument of `%s`. The message is empty for a type that has no text.
 fn plain(value: &Value<'_>, output: &mut String, depth: usize, meter: &mut Meter) -> Result<(), Failure> {
     match value {
         Value::List(_) | Value::Map(_) => nested(value, output, depth, meter),

@@ -70,7 +70,7 @@ pub(super) fn mapped(text: &str) -> Failure {
     Failure::new(format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text)))
 }
 
-/// Parses an address, and returns whether it has a zone. The error is that of Go's `netip.ParseAddr`.
+/// Parses an address, and returns whether it has a zone. The error has the words of Go's `netip.ParseAddr`.
 pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     let refuse = |(reason, at): (&str, &str)| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", quoted(at)) };

@@ -41,7 +41,7 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
 
 /// Returns the items of a list, and counts the work.
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
-    meter.work(list.len() as u64 * 4)?;
+    meter.items(list.len())?;
     list.to_vec()
 }
 
@@ -147,7 +147,7 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     if list.len() < to {
         return refused(format!("list is length {}", list.len()));
     }
-    if let Err(failure) = meter.work(list.len() as u64 * 2) {
+    if let Err(failure) = meter.items(list.len()) {
         return Some(Err(failure));
     }
     Some(list.iter().skip(from).take(to - from).collect::<Result<_, _>>().map(Value::list))
@@ -212,18 +212,25 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     let weight: u64 = keys.iter().map(Value::weight).sum();
     meter.work(weight.saturating_mul(u64::from(keys.len().ilog2()) + 1))?;
     let mut pairs: Vec<_> = keys.into_iter().zip(list).collect();
-    pairs.sort_by(|left, right| left.0.compare(&right.0).unwrap_or(Ordering::Equal));
+    pairs.sort_by(|left, right| total_order(&left.0, &right.0));
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
+}
+
+/// Returns an order of all values of one type, without which sorting could panic. Numbers that are not a number are last.
+fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
+    left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))
 }
 
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Int(count)] = args else { return None };
-    let count = u64::try_from(*count).unwrap_or(0);
+    let count = (*count).max(0);
     // Each item costs one unit, so a longer list is not created.
-    if count > meter.left() {
+    if count.unsigned_abs() > meter.left() {
         return Some(Err(Failure::Budget));
     }
-    Some(meter.work(count * 4).map(|()| Value::list((0..count as i64).map(Value::Int).collect())))
+    let length = usize::try_from(count).unwrap_or(usize::MAX);
+    Some(meter.items(length).map(|()| Value::list((0..count).map(Value::Int).collect())))
 }
 
 fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {

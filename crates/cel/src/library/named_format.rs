@@ -249,7 +249,7 @@ fn is_uuid(text: &str) -> bool {
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let valid = digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
-    valid && !text.is_empty() && text.len() % 4 == 0 && text.len() - digits.len() <= 2
+    valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
 }
 
 /// Whether a text is a date and a time, in either case and with any offset.
@@ -264,14 +264,17 @@ fn is_time(text: &str) -> bool {
     let valid_clock = [(hour, "23"), (minute, "59"), (second, "59")]
         .into_iter()
         .all(|(part, max)| part.len() == 2 && digits(part) && part <= max);
-    let zone = match rest.find(|c: char| c == 'z' || c == '+' || c == '-') {
-        Some(index) => index,
-        None => return false,
-    };
+    let Some(zone) = rest.find(['z', '+', '-']) else { return false };
     let (fraction, zone) = rest.split_at(zone);
-    let valid_fraction =
-        fraction.is_empty() || fraction.chars().next().is_some_and(|c| digits(&fraction[c.len_utf8()..]));
-    let valid_zone = zone == "z" || zone.len() == 6 && digits(&zone[1..3]) && &zone[3..4] == ":" && digits(&zone[4..6]);
+    let mut fraction = fraction.chars();
+    let valid_fraction = fraction.next().is_none() || digits(fraction.as_str());
+    let valid_zone = match zone.as_bytes() {
+        b"z" => true,
+        [_, hours @ .., b':', _, _] if hours.len() == 2 => {
+            zone.bytes().enumerate().all(|(at, byte)| matches!(at, 0 | 3) || byte.is_ascii_digit())
+        }
+        _ => false,
+    };
     Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
 }
 

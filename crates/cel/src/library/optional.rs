@@ -44,7 +44,7 @@ fn has_value<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::List(list)] = args else { return None };
-    if let Err(failure) = meter.work(list.len() as u64) {
+    if let Err(failure) = meter.items(list.len()) {
         return Some(Err(failure));
     }
     let mut values = Vec::new();

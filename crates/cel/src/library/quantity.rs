@@ -34,7 +34,7 @@ impl Quantity {
         match self {
             Self::Nanos(nanos) => nanos,
             Self::Scaled { value, scale } => {
-                let factor = u32::try_from(scale + 9).ok().and_then(|power| 10_i128.checked_pow(power));
+                let factor = u32::try_from(i64::from(scale) + 9).ok().and_then(|power| 10_i128.checked_pow(power));
                 let amount = factor.and_then(|factor| i128::from(value).checked_mul(factor));
                 amount.unwrap_or(if value < 0 { i128::MIN } else { i128::MAX })
             }
@@ -82,7 +82,7 @@ impl Quantity {
             (Self::Scaled { value: left, scale }, Self::Scaled { value: right, scale: finer }) => {
                 let lowest = scale.min(finer);
                 let scaled = |value: i64, scale: i32| {
-                    let power = u32::try_from(scale - lowest).ok()?;
+                    let power = u32::try_from(i64::from(scale) - i64::from(lowest)).ok()?;
                     value.checked_mul(10_i64.checked_pow(power)?)
                 };
                 let value =

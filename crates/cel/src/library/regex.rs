@@ -1,19 +1,13 @@
-//! Regular expressions in the syntax of RE2.
+//! Regular expressions.
 
-use regex::{Regex, RegexBuilder};
-use regex_syntax::ast::{Ast, ErrorKind, RepetitionKind, RepetitionRange, Visitor, parse::ParserBuilder, visit};
+mod pattern;
+
+pub(crate) use pattern::Pattern;
 
 use super::{Function, Returned};
 use crate::error::Failure;
-use crate::meter::Meter;
+use crate::meter::{ITEM, Meter};
 use crate::value::Value;
-
-/// The maximum size of a compiled pattern in bytes.
-const MAX_SIZE: usize = 1 << 20;
-/// The maximum nesting of a pattern.
-const MAX_NESTING: u32 = 200;
-/// The maximum count of a repetition, and of nested repetitions multiplied.
-const MAX_REPEAT: u32 = 1000;
 
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
@@ -24,138 +18,51 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Compiles a pattern.
-///
-/// # Errors
-///
-/// The reason if the pattern is wrong, or if it is too large.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let wrong = |reason: &str| format!("error parsing regexp: {reason}");
-    let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);
-    let parsed = parsed.map_err(|error| wrong(&go_reason(&error)))?;
-    let limits = visit(&parsed, Limits { counts: Vec::new(), exceeded: false, foreign: false });
-    match limits {
-        Ok((true, _)) => return Err(wrong(&format!("invalid repeat count: `{pattern}`"))),
-        Ok((_, true)) => return Err(wrong(&format!("invalid or unsupported Perl syntax: `{pattern}`"))),
-        Ok(_) => {}
-        Err(never) => match never {},
-    }
-    let built =
-        RegexBuilder::new(pattern).size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).nest_limit(MAX_NESTING).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => wrong("expression too large"),
-        error => wrong(&error.to_string()),
-    })
-}
-
-/// Returns Go's reason and the place of the fault.
-fn go_reason(error: &regex_syntax::ast::Error) -> String {
-    let (pattern, span) = (error.pattern(), error.span());
-    let here = &pattern[span.start.offset..span.end.offset];
-    let from = &pattern[span.start.offset..];
-    match error.kind() {
-        ErrorKind::ClassUnclosed => format!("missing closing ]: `{from}`"),
-        ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{here}`"),
-        ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
-        ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
-        ErrorKind::RepetitionMissing => format!("missing argument to repetition operator: `{here}`"),
-        ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{here}`"),
-        ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".into(),
-        ErrorKind::EscapeUnrecognized | ErrorKind::UnsupportedBackreference => {
-            format!("invalid escape sequence: `{here}`")
-        }
-        ErrorKind::UnsupportedLookAround => {
-            let shown = from.get(..3).unwrap_or(from);
-            format!("invalid or unsupported Perl syntax: `{shown}`")
-        }
-        ErrorKind::FlagUnrecognized => format!("invalid or unsupported Perl syntax: `(?{here}`"),
-        ErrorKind::GroupNameInvalid | ErrorKind::GroupNameUnexpectedEof => format!("invalid named capture: `{from}`"),
-        ErrorKind::NestLimitExceeded(_) => "expression nests too deeply".into(),
-        other => format!("{other}: `{here}`"),
-    }
-}
-
-/// Checks what Go refuses and Rust accepts.
-struct Limits {
-    counts: Vec<u32>,
-    exceeded: bool,
-    foreign: bool,
-}
-
-impl Visitor for Limits {
-    type Output = (bool, bool);
-    type Err = std::convert::Infallible;
-
-    fn finish(self) -> Result<Self::Output, Self::Err> {
-        Ok((self.exceeded, self.foreign))
-    }
-
-    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
-        match ast {
-            Ast::Repetition(repetition) => {
-                let count = match &repetition.op.kind {
-                    RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,
-                    RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,
-                    _ => 1,
-                };
-                self.counts.push(count.max(1));
-                let product = self.counts.iter().try_fold(1_u32, |product, count| product.checked_mul(*count));
-                self.exceeded |= product.is_none_or(|product| product > MAX_REPEAT);
-            }
-            Ast::ClassBracketed(class) => {
-                self.foreign |= matches!(class.kind, regex_syntax::ast::ClassSet::BinaryOp(_));
-            }
-            Ast::Flags(flags) => {
-                use regex_syntax::ast::Flag;
-                let foreign = [Flag::IgnoreWhitespace, Flag::Unicode, Flag::CRLF];
-                self.foreign |= foreign.into_iter().any(|flag| flags.flags.flag_state(flag).is_some());
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn visit_post(&mut self, ast: &Ast) -> Result<(), Self::Err> {
-        if let Ast::Repetition(_) = ast {
-            self.counts.pop();
-        }
-        Ok(())
-    }
-}
-
 fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (text, pattern) = super::two_texts(args)?;
-    Some(meter.pattern(pattern, "").map(|regex| Value::Bool(regex.is_match(text))))
+    let pattern = match meter.pattern(pattern, "") {
+        Ok(pattern) => pattern,
+        Err(failure) => return Some(Err(failure)),
+    };
+    Some(is_match(meter, text, &pattern).map(Value::Bool))
 }
 
-/// Matches a constant pattern.
-pub(crate) fn matches_constant<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
-    matches(meter, args).or_else(|| Some(Err(Failure::no_overload())))
+/// Whether a text matches a pattern.
+pub(crate) fn is_match(meter: &mut Meter, text: &str, pattern: &Pattern) -> Result<bool, Failure> {
+    meter.search(text.len(), pattern)?;
+    pattern.regex().map(|regex| regex.is_match(text)).map_err(Failure::new)
 }
 
 fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (text, pattern) = super::two_texts(args)?;
-    let found = |regex: Regex| Value::string(regex.find(text).map_or("", |found| found.as_str()));
-    Some(meter.pattern(pattern, "Illegal regex: ").map(found))
+    let found = meter.pattern(pattern, "Illegal regex: ").and_then(|pattern| {
+        meter.search(text.len(), &pattern)?;
+        let regex = pattern.regex().map_err(Failure::new)?;
+        Ok(Value::string(regex.find(text).map_or("", |found| found.as_str())))
+    });
+    Some(found)
 }
 
 fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let (texts, limit) = match args {
-        [_, _] => (args, usize::MAX),
-        [_, _, Value::Int(limit)] => (&args[..2], usize::try_from(*limit).unwrap_or(usize::MAX)),
+        [text, pattern] => ([text, pattern], usize::MAX),
+        [text, pattern, Value::Int(limit)] => ([text, pattern], usize::try_from(*limit).unwrap_or(usize::MAX)),
         _ => return None,
     };
-    let (text, pattern) = super::two_texts(texts)?;
-    let regex = match meter.pattern(pattern, "Illegal regex: ") {
-        Ok(regex) => regex,
-        Err(failure) => return Some(Err(failure)),
-    };
+    let [Value::String(text), Value::String(pattern)] = texts else { return None };
+    Some(all(meter, text, pattern, limit).map(Value::strings))
+}
+
+fn all(meter: &mut Meter, text: &str, pattern: &str, limit: usize) -> Result<Vec<String>, Failure> {
+    let pattern = meter.pattern(pattern, "Illegal regex: ")?;
+    let regex = pattern.regex().map_err(Failure::new)?;
+    meter.search(text.len(), &pattern)?;
     let mut found = Vec::new();
     for part in regex.find_iter(text).take(limit) {
-        if let Err(failure) = meter.text(part.len() + 16) {
-            return Some(Err(failure));
-        }
+        meter.text(part.len().saturating_add(ITEM))?;
+        // The search for the next match may read the whole rest.
+        meter.search(text.len() - part.end(), &pattern)?;
         found.push(part.as_str().to_string());
     }
-    Some(Ok::<_, Failure>(Value::strings(found)))
+    Ok(found)
 }

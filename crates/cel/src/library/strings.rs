@@ -2,7 +2,7 @@
 
 use super::{Function, Returned, format, one_text, two_texts};
 use crate::error::Failure;
-use crate::meter::Meter;
+use crate::meter::{ITEM, Meter};
 use crate::value::Value;
 
 pub(super) fn function(name: &str) -> Option<Function> {
@@ -138,7 +138,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // Each part of a text without separator has one character.
     let parts = if separator.is_empty() { text.len() } else { text.matches(&**separator).count() + 1 };
-    if let Err(failure) = meter.text(text.len().saturating_add(parts.min(limit).saturating_mul(16))) {
+    if let Err(failure) = meter.text(text.len().saturating_add(parts.min(limit).saturating_mul(ITEM))) {
         return Some(Err(failure));
     }
     let parts: Vec<String> = match (limit, separator.is_empty()) {

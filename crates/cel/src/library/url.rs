@@ -1,5 +1,7 @@
 //! URLs, as Go parses them.
 
+use std::collections::HashMap;
+
 use super::{Function, Returned, one_text};
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -229,13 +231,19 @@ fn escaped_path(path: &str) -> String {
     escaped
 }
 
-fn query<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn query<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let url = one(args)?;
+    let pairs = url.query.split('&').count();
+    if let Err(failure) = meter.items(pairs.saturating_mul(4)) {
+        return Some(Err(failure));
+    }
     let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
+    let mut places = HashMap::new();
     for pair in url.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (Ok(name), Ok(value)) = (unescape(name, Mode::Query), unescape(value, Mode::Query)) else { continue };
-        match pairs.iter_mut().find(|(known, _)| *known == name) {
+        let at = *places.entry(name.clone()).or_insert(pairs.len());
+        match pairs.get_mut(at) {
             Some((_, values)) => values.push(value),
             None => pairs.push((name, vec![value])),
         }

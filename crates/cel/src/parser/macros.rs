@@ -229,7 +229,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.accumulator()? })
     }
 
-    /// Builds an expression in which a name stands for a value.
+    /// Builds an expression that gives a value a name.
     fn bind(&mut self, name: &Arc<str>, value: Id, step: Id, result: Id) -> Parsed {
         let range = self.list(&[])?;
         let condition = self.literal(Literal::Bool(false))?;

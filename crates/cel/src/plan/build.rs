@@ -8,7 +8,7 @@ use crate::ast::{ACCUMULATOR, Entry, Field, Fold, Id, Item, Kind, operator};
 use crate::checker::{Checked, MAX_VISITS, type_named};
 use crate::cost;
 use crate::error::Failure;
-use crate::library;
+use crate::library::{self, regex::Pattern};
 use crate::meter::{Meter, Patterns};
 use crate::types::Type;
 use crate::value::{Key, Value};
@@ -19,8 +19,15 @@ use crate::value::{Key, Value};
 ///
 /// The failure of a constant conversion, such as `int('x')`.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
-    let mut planner =
-        Planner { checked, locals: Vec::new(), next_slot: 0, slots: 0, patterns: Patterns::new(), visits: 0 };
+    let mut planner = Planner {
+        checked,
+        locals: Vec::new(),
+        next_slot: 0,
+        slots: 0,
+        patterns: Patterns::new(),
+        pattern_size: 0,
+        visits: 0,
+    };
     let plan = planner.expr(checked.ast.root)?;
     Ok(Planned { plan, slots: planner.slots, patterns: Arc::new(planner.patterns) })
 }
@@ -33,8 +40,14 @@ struct Planner<'c> {
     /// The number of slots.
     slots: usize,
     patterns: Patterns,
+    /// The sum of the sizes of the patterns.
+    pattern_size: u64,
     visits: u32,
 }
+
+/// The maximum number of constant patterns, and of their states. They bound the memory of a program.
+const MAX_PATTERNS: usize = 500;
+const MAX_PATTERN_SIZE: u64 = 50_000;
 
 /// The functions whose calls with a constant are evaluated once.
 const CONVERSIONS: [&str; 10] =
@@ -139,13 +152,16 @@ impl Planner<'_> {
         {
             return Ok(plan(args));
         }
-        let (mut function, mut stops_early) = library::function(name, args.len(), overload.is_some());
+        let (function, mut stops_early) = library::function(name, args.len(), overload.is_some());
         if let ("matches" | "find" | "findAll", [_, Plan::Const(Value::String(pattern)), ..]) = (&**name, &*args) {
-            self.compile(pattern)?;
+            let pattern_length = pattern.chars().count() as u64;
+            let compiled = self.compile(pattern)?;
             stops_early = true;
             if &**name == "matches" {
-                // cel-go's function for constant patterns has the shorter message for other receivers.
-                function = library::regex::matches_constant;
+                let mut args = args;
+                let length = (overload == Some("matches_string")).then_some(pattern_length);
+                let planned = PlannedMatch { text: args.swap_remove(0), pattern: compiled, length };
+                return Ok(Plan::Matches(Box::new(planned)));
             }
         }
         let pricing = cost::pricing(name, overload);
@@ -165,12 +181,18 @@ impl Planner<'_> {
     }
 
     /// Compiles a constant pattern once for all evaluations.
-    fn compile(&mut self, pattern: &str) -> Result<(), Failure> {
-        if !self.patterns.contains_key(pattern) {
-            let compiled = library::regex::compile(pattern).map_err(Failure::new)?;
-            self.patterns.insert(pattern.into(), compiled);
+    fn compile(&mut self, pattern: &str) -> Result<Arc<Pattern>, Failure> {
+        if let Some(known) = self.patterns.get(pattern) {
+            return Ok(known.clone());
         }
-        Ok(())
+        let parsed = Arc::new(Pattern::parse(pattern).map_err(Failure::new)?);
+        self.pattern_size = self.pattern_size.saturating_add(parsed.size());
+        if self.patterns.len() >= MAX_PATTERNS || self.pattern_size > MAX_PATTERN_SIZE {
+            return Err(Failure::new("expression has too many patterns"));
+        }
+        parsed.check_size().map_err(Failure::new)?;
+        self.patterns.insert(pattern.into(), parsed.clone());
+        Ok(parsed)
     }
 
     fn index(&mut self, operand: Id, index: Id, optional: bool) -> Result<Plan, Failure> {

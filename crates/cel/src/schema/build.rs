@@ -198,7 +198,7 @@ fn add_identity(
                 && !has_default
                 && replaced.declared.is_some()
             {
-                *min_size -= size + replaced.min_size;
+                *min_size = min_size.saturating_sub(size + replaced.min_size);
             }
             *min_size += size + replacement.min_size;
         }

@@ -107,14 +107,19 @@ impl<'a> Entries<'a> {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &Key<'a>) {
-        if let Some(at) = self.position(key) {
-            self.list.remove(at);
-            self.index = match self.list.len() > FEW {
-                true => self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect(),
-                false => HashMap::new(),
-            };
-        }
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Removes an entry in a time that depends on the number of entries. Returns whether the entry existed.
+    pub(crate) fn remove(&mut self, key: &Key<'a>) -> bool {
+        let Some(at) = self.position(key) else { return false };
+        self.list.remove(at);
+        self.index = match self.list.len() > FEW {
+            true => self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect(),
+            false => HashMap::new(),
+        };
+        true
     }
 }
 

@@ -5,3 +5,4 @@ mod answers;
 mod hostile;
 mod libraries;
 mod rules;
+mod spec;

@@ -1,0 +1,93 @@
+//! Values and types of the test data, in the form of expressions and of types.
+
+use pintle_cel::Type;
+
+use super::reader::{Field, Message};
+
+/// Returns an expression with the value of a `cel.expr.Value`, or `None` for messages and enums.
+pub(super) fn expression(value: &Message) -> Option<String> {
+    let (name, field) = value.0.first()?;
+    Some(match (name.as_str(), field) {
+        ("null_value", _) => "null".into(),
+        ("bool_value" | "int64_value", Field::Word(word)) => word.clone(),
+        ("uint64_value", Field::Word(word)) => format!("{word}u"),
+        ("double_value", Field::Word(word)) => format!("double('{word}')"),
+        ("string_value", Field::Text(bytes)) => quoted(std::str::from_utf8(bytes).ok()?),
+        ("bytes_value", Field::Text(bytes)) => {
+            let digits: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+            format!("b'{digits}'")
+        }
+        ("type_value", Field::Text(name)) => String::from_utf8(name.clone()).ok()?,
+        ("list_value", Field::Message(list)) => {
+            let items: Option<Vec<_>> = list.messages("values").map(dynamic).collect();
+            format!("[{}]", items?.join(", "))
+        }
+        ("map_value", Field::Message(map)) => {
+            let entry = |entry: &Message| {
+                Some(format!("{}: {}", dynamic(entry.message("key")?)?, dynamic(entry.message("value")?)?))
+            };
+            let entries: Option<Vec<_>> = map.messages("entries").map(entry).collect();
+            format!("{{{}}}", entries?.join(", "))
+        }
+        ("object_value", Field::Message(object)) => time(object)?,
+        _ => return None,
+    })
+}
+
+/// Literals of mixed types need `dyn`.
+fn dynamic(value: &Message) -> Option<String> {
+    expression(value).map(|value| format!("dyn({value})"))
+}
+
+fn quoted(text: &str) -> String {
+    let escaped: String = text.chars().map(|c| format!("\\U{:08x}", u32::from(c))).collect();
+    format!("'{escaped}'")
+}
+
+/// Returns the timestamp or the duration in an `Any`.
+fn time(object: &Message) -> Option<String> {
+    let (name, field) = object.0.first()?;
+    let Field::Message(time) = field else { return None };
+    let part = |name| time.text(name).unwrap_or("0".into());
+    match name.rsplit('/').next()? {
+        "google.protobuf.Timestamp" => {
+            Some(format!("timestamp({}) + duration('{}ns')", part("seconds"), part("nanos")))
+        }
+        "google.protobuf.Duration" => {
+            Some(format!("duration('{}s') + duration('{}ns')", part("seconds"), part("nanos")))
+        }
+        _ => None,
+    }
+}
+
+/// Returns a `cel.expr.Type`, or `None` for messages and wrappers.
+pub(super) fn cel_type(message: &Message) -> Option<Type> {
+    let (name, field) = message.0.first()?;
+    Some(match (name.as_str(), field) {
+        ("dyn", _) => Type::Dyn,
+        ("null", _) => Type::Null,
+        ("primitive", Field::Word(word)) => match word.as_str() {
+            "BOOL" => Type::Bool,
+            "INT64" => Type::Int,
+            "UINT64" => Type::Uint,
+            "DOUBLE" => Type::Double,
+            "STRING" => Type::String,
+            "BYTES" => Type::Bytes,
+            _ => return None,
+        },
+        ("well_known", Field::Word(word)) => match word.as_str() {
+            "ANY" => Type::Dyn,
+            "TIMESTAMP" => Type::Timestamp,
+            "DURATION" => Type::Duration,
+            _ => return None,
+        },
+        ("list_type", Field::Message(list)) => Type::list(cel_type(list.message("elem_type")?)?),
+        ("map_type", Field::Message(map)) => {
+            Type::map(cel_type(map.message("key_type")?)?, cel_type(map.message("value_type")?)?)
+        }
+        ("abstract_type", Field::Message(other)) if other.text("name")? == "optional_type" => {
+            Type::optional(cel_type(other.message("parameter_types")?)?)
+        }
+        _ => return None,
+    })
+}
