@@ -6,29 +6,48 @@ use std::fmt;
 use crate::error::Failure;
 use crate::value::Value;
 
-/// Computes the value of a variable when an expression first reads it.
-pub type Lazy<'a> = dyn Fn() -> Result<Value<'a>, Failure> + 'a;
+/// The source of variables' values. [`Activation`] has values that are known before the evaluation.
+///
+/// ```
+/// use std::cell::OnceCell;
+///
+/// use pintle_cel::{Environment, Failure, Type, Value, Variables};
+///
+/// /// Computes the value of `node` when an expression first reads it.
+/// #[derive(Default)]
+/// struct Lazy(OnceCell<Value<'static>>);
+///
+/// impl Variables<'static> for Lazy {
+///     fn value(&self, name: &str) -> Option<Result<Value<'static>, Failure>> {
+///         (name == "node").then(|| Ok(self.0.get_or_init(|| Value::string("a")).clone()))
+///     }
+/// }
+///
+/// let program = Environment::new().variable("node", Type::String).compile("node == 'a'")?;
+/// assert!(program.test(&Lazy::default(), 100)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Variables<'a> {
+    /// Returns the value of a variable, or the failure of each expression that reads it. `None` if there is no such variable.
+    ///
+    /// An expression asks each time that it reads the variable. The function runs on the stack of the evaluation. If it evaluates further
+    /// expressions, it must limit how deep.
+    fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
+}
 
 /// The values of an expression's variables.
 ///
-/// Values refer to the caller's data. A [lazy](Self::bind_lazy) variable is computed only if an expression reads it, each time that it
-/// does.
+/// Values refer to the caller's data. For values that are computed when an expression reads them, implement [`Variables`].
 ///
 /// ```
 /// use pintle_cel::{Activation, Value};
 ///
 /// let pod = serde_json::json!({"spec": {"nodeName": "a"}});
-/// let activation = Activation::new().bind("object", &pod).bind_lazy("replicas", || Ok(Value::Int(3)));
+/// let activation = Activation::new().bind("object", &pod).bind("replicas", Value::Int(3));
 /// ```
 #[derive(Default)]
 pub struct Activation<'a> {
-    variables: HashMap<Box<str>, Binding<'a>>,
-}
-
-enum Binding<'a> {
-    Value(Value<'a>),
-    Failed(Failure),
-    Lazy(Box<Lazy<'a>>),
+    variables: HashMap<Box<str>, Result<Value<'a>, Failure>>,
 }
 
 impl<'a> Activation<'a> {
@@ -40,36 +59,21 @@ impl<'a> Activation<'a> {
     /// Gives a variable a value.
     #[must_use]
     pub fn bind(mut self, name: &str, value: impl Into<Value<'a>>) -> Self {
-        self.variables.insert(name.into(), Binding::Value(value.into()));
+        self.variables.insert(name.into(), Ok(value.into()));
         self
     }
 
     /// Gives a variable a value, or an error that each use of the variable returns.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
-        let binding = match value {
-            Ok(value) => Binding::Value(value),
-            Err(failure) => Binding::Failed(failure),
-        };
-        self.variables.insert(name.into(), binding);
+        self.variables.insert(name.into(), value);
         self
     }
+}
 
-    /// Gives a variable a function that computes its value.
-    ///
-    /// The function runs on the stack of the evaluation. If it evaluates further expressions, the caller limits how deep.
-    #[must_use]
-    pub fn bind_lazy(mut self, name: &str, value: impl Fn() -> Result<Value<'a>, Failure> + 'a) -> Self {
-        self.variables.insert(name.into(), Binding::Lazy(Box::new(value)));
-        self
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {
-        Some(match self.variables.get(name)? {
-            Binding::Value(value) => Ok(value.clone()),
-            Binding::Failed(failure) => Err(failure.clone()),
-            Binding::Lazy(compute) => compute(),
-        })
+impl<'a> Variables<'a> for Activation<'a> {
+    fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {
+        self.variables.get(name).cloned()
     }
 }
 

@@ -3,7 +3,7 @@
 mod attribute;
 mod fold;
 
-use crate::activation::Activation;
+use crate::activation::Variables;
 use crate::environment::JSON_PATCH;
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -27,7 +27,7 @@ const CREATE_OBJECT: u64 = 40;
 
 /// Evaluates a plan. The depth of plans is limited.
 pub(crate) struct Evaluator<'a, 'e> {
-    pub(crate) activation: &'e Activation<'a>,
+    pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
     /// The variables of comprehensions. `None` until the variable is read for the first time.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,

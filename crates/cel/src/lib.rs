@@ -37,7 +37,7 @@
 //! | [`evaluate`] | compiles and evaluates an expression over any value that serde serializes |
 //! | [`Environment`] | the variables and types that an expression can use |
 //! | [`Program`] | a compiled expression: result type, estimated cost, evaluation |
-//! | [`Activation`] | the values of the variables |
+//! | [`Activation`], [`Variables`] | the values of the variables |
 //! | [`Value`], [`Node`] | values, and the data that expressions read in place |
 //! | [`Schema`] | the OpenAPI schema of data: types, sizes, formats |
 //! | [`CompileError`], [`EvalError`] | findings with positions, and the failure of an evaluation, in cel-go's words |
@@ -101,7 +101,7 @@ mod time;
 mod types;
 mod value;
 
-pub use activation::{Activation, Lazy};
+pub use activation::{Activation, Variables};
 pub use environment::Environment;
 pub use error::{Error, EvalError, Failure};
 pub use estimate::CostRange;

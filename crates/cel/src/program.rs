@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::activation::Activation;
+use crate::activation::Variables;
 use crate::checker::{self, Checked};
 use crate::environment::Environment;
 use crate::error::{EvalError, Failure};
@@ -82,10 +82,10 @@ impl Program {
     /// # Errors
     ///
     /// The failure of the expression in cel-go's words, or that the budget ran out.
-    pub fn evaluate<'a>(&self, activation: &Activation<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
+    pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
-            activation,
+            variables,
             meter: Meter::with_patterns(budget, patterns),
             slots: std::iter::repeat_with(|| None).take(*slots).collect(),
             inits: vec![None; *slots],
@@ -103,8 +103,8 @@ impl Program {
     /// # Errors
     ///
     /// The same as for [`evaluate`](Self::evaluate). A result of another type is the failure `no such overload`.
-    pub fn test(&self, activation: &Activation<'_>, budget: u64) -> Result<bool, EvalError> {
-        let Evaluation { value, cost } = self.evaluate(activation, budget)?;
+    pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
+        let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })
     }
 }

@@ -1,5 +1,6 @@
 //! Compiles the expressions of policies.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_cel::{Environment, Program, Type};
@@ -132,6 +133,8 @@ pub(crate) struct CompiledPolicy {
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
+    /// The indexes of the variables by name.
+    pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
     pub(super) audit_annotations: Vec<Expression>,
     /// The mutations of a MutatingAdmissionPolicy.
@@ -148,8 +151,6 @@ pub(super) struct Expression {
 #[derive(Debug)]
 pub(super) struct Variable {
     pub(super) name: String,
-    /// The name with `variables.` before it.
-    pub(super) qualified: String,
     pub(super) program: Result<Program, String>,
 }
 
@@ -181,9 +182,11 @@ impl CompiledPolicy {
         let variables = spec.list("/variables").map(|variable| {
             let (name, text) = (variable.text("/name"), variable.text("/expression"));
             let program = expressions.variable(name, text);
-            Variable { name: name.into(), qualified: format!("variables.{name}"), program }
+            Variable { name: name.into(), program }
         });
-        let variables = variables.collect();
+        let variables: Vec<Variable> = variables.collect();
+        let by_name = |(at, variable): (usize, &Variable)| (variable.name.clone(), at);
+        let variable_indexes = variables.iter().enumerate().map(by_name).collect();
         let validations = spec.list("/validations").map(|validation| {
             let text = validation.text("/expression");
             let message_expression = validation.text("/messageExpression");
@@ -214,6 +217,7 @@ impl CompiledPolicy {
             fails: spec.text("/failurePolicy") != "Ignore",
             match_conditions,
             variables,
+            variable_indexes,
             validations,
             audit_annotations,
             mutations,

@@ -1,13 +1,13 @@
 //! Evaluates a policy for a request.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use pintle_cel::{Activation, Authorizer, Failure, Program, Question, Value};
+use pintle_cel::{Authorizer, Failure, Program, Question, Value, Variables};
 use pintle_json::Json;
 
 use super::CompiledPolicy;
-use super::compile::{Expression, Validation};
+use super::compile::{Expression, Validation, Variable};
 
 /// The limits of costs: one expression, all validations of a policy, and all of its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
@@ -73,12 +73,14 @@ impl CompiledPolicy {
                 Ok(result) => results.push(result),
             }
         }
+        // As in kube-apiserver, messages compute the variables again.
+        let messages = Scope::new(self, inputs, scope.budget.get());
         let mut verdict = Verdict::default();
         for (validation, result) in self.validations.iter().zip(results) {
             match result.map(|value| value.as_bool()) {
                 Ok(Some(true)) => {}
                 Ok(_) => {
-                    let message = match scope.message(validation) {
+                    let message = match messages.message(validation) {
                         Ok(message) => message,
                         Err(Stop) => return self.failed(format!("failed messageExpression: {OUT_OF_BUDGET}")),
                     };
@@ -138,17 +140,20 @@ pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
     budget: Cell<u64>,
+    /// The values of the policy's variables. Each is computed when an expression first reads it.
+    variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
     /// How many variables are being computed.
     depth: Cell<usize>,
 }
 
 impl<'a> Scope<'a> {
     pub(super) fn new(policy: &'a CompiledPolicy, inputs: &'a Inputs<'a>, budget: u64) -> Self {
-        Self { policy, inputs, budget: Cell::new(budget), depth: Cell::new(0) }
+        let variables = policy.variables.iter().map(|_| OnceCell::new()).collect();
+        Self { policy, inputs, budget: Cell::new(budget), variables, depth: Cell::new(0) }
     }
 
     /// Returns the value of an expression, or a message with its error.
-    fn evaluate<'s>(&'s self, expression: &Expression) -> Result<Result<Value<'s>, String>, Stop> {
+    fn evaluate(&self, expression: &Expression) -> Result<Result<Value<'a>, String>, Stop> {
         let program = match &expression.program {
             Ok(program) => program,
             Err(error) => return Ok(Err(format!("compilation error: {error}"))),
@@ -157,9 +162,9 @@ impl<'a> Scope<'a> {
         Ok(value.map_err(|error| format!("expression '{}' resulted in error: {}", expression.text, error.message())))
     }
 
-    pub(super) fn run<'s>(&'s self, program: &Program) -> Result<Result<Value<'s>, Failure>, Stop> {
+    pub(super) fn run(&self, program: &Program) -> Result<Result<Value<'a>, Failure>, Stop> {
         let budget = self.budget.get().min(CALL_BUDGET);
-        match program.evaluate(&self.activation(), budget) {
+        match program.evaluate(self, budget) {
             Ok(evaluation) => {
                 self.spend(evaluation.cost)?;
                 Ok(Ok(evaluation.value))
@@ -183,43 +188,30 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    fn activation<'s>(&'s self) -> Activation<'s> {
-        let Inputs { object, old_object, params, request, namespace, authorizer, resource } = self.inputs;
-        let json = |value: Option<&'s Json>| value.map_or(Value::Null, |value| Value::of(value));
-        let mut activation = Activation::new()
-            .bind("object", json(*object))
-            .bind("oldObject", json(*old_object))
-            .bind("params", json(*params))
-            .bind("request", json(Some(request)))
-            .bind("namespaceObject", json(*namespace))
-            .bind("authorizer", Value::authorizer(authorizer.clone()))
-            .bind("authorizer.requestResource", Value::resource_authorizer(authorizer.clone(), resource.clone()));
-        for (at, variable) in self.policy.variables.iter().enumerate() {
-            activation = activation.bind_lazy(&variable.qualified, move || self.variable(at));
+    /// Returns the value of a variable of the policy.
+    fn variable(&self, at: usize) -> Result<Value<'a>, Failure> {
+        if let Some(known) = self.variables[at].get() {
+            return known.clone();
         }
-        activation
-    }
-
-    /// Returns the value of a variable. It is computed each time, and the budget limits how often.
-    fn variable<'s>(&'s self, at: usize) -> Result<Value<'s>, Failure> {
-        let variable = &self.policy.variables[at];
         let depth = self.depth.get();
         if depth >= MAX_DEPTH {
             return Err(Failure::new(format!("variables refer to each other more than {MAX_DEPTH} levels deep")));
         }
         self.depth.set(depth + 1);
+        let value = self.computed(&self.policy.variables[at]);
+        self.depth.set(depth);
+        self.variables[at].get_or_init(|| value).clone()
+    }
+
+    fn computed(&self, variable: &Variable) -> Result<Value<'a>, Failure> {
         let failed = |how: &str, why: &str| {
             Failure::new(format!("composited variable {:?} fails to {how}: {why}", variable.name))
         };
-        let value = match &variable.program {
-            Err(why) => Err(failed("compile", why)),
-            Ok(program) => match self.run(program) {
-                Err(Stop) => Err(Failure::Budget),
-                Ok(value) => value.map_err(|error| failed("evaluate", error.message())),
-            },
-        };
-        self.depth.set(depth);
-        value
+        let program = variable.program.as_ref().map_err(|why| failed("compile", why))?;
+        match self.run(program) {
+            Err(Stop) => Err(Failure::Budget),
+            Ok(value) => value.map_err(|error| failed("evaluate", error.message())),
+        }
     }
 
     /// Returns the message for a failed validation.
@@ -236,5 +228,25 @@ impl<'a> Scope<'a> {
             None if !validation.message.is_empty() => validation.message.clone(),
             None => format!("failed expression: {}", validation.expression.text),
         })
+    }
+}
+
+impl<'a> Variables<'a> for Scope<'a> {
+    fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {
+        let Inputs { object, old_object, params, request, namespace, authorizer, resource } = self.inputs;
+        let json = |value: Option<&'a Json>| value.map_or(Value::Null, |value| Value::of(value));
+        Some(Ok(match name {
+            "object" => json(*object),
+            "oldObject" => json(*old_object),
+            "params" => json(*params),
+            "request" => json(Some(request)),
+            "namespaceObject" => json(*namespace),
+            "authorizer" => Value::authorizer(authorizer.clone()),
+            "authorizer.requestResource" => Value::resource_authorizer(authorizer.clone(), resource.clone()),
+            other => {
+                let name = other.strip_prefix("variables.")?;
+                return self.policy.variable_indexes.get(name).map(|at| self.variable(*at));
+            }
+        }))
     }
 }

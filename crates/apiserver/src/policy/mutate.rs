@@ -45,7 +45,7 @@ impl CompiledPolicy {
     }
 }
 
-fn evaluate<'s>(scope: &'s Scope<'_>, mutation: &Mutation) -> Result<Value<'s>, String> {
+fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, String> {
     let expression = &mutation.expression;
     let program = expression.program.as_ref().map_err(String::clone)?;
     match scope.run(program) {

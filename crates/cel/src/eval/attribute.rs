@@ -28,7 +28,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 
     fn resolved(&mut self, attribute: &'e Attribute) -> Evaluated<'a> {
         let mut value = match &attribute.base {
-            Base::Variable(name) => match self.activation.get(name) {
+            Base::Variable(name) => match self.variables.value(name) {
                 Some(value) => value?,
                 None => return Err(Failure::new(format!("no such attribute(s): {name}"))),
             },

@@ -16,10 +16,18 @@ pub(super) fn operation(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns the request as an AdmissionRequest without its objects. `kind` is the kind that the policy matches.
-pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind) -> Json {
+/// Returns the request as an AdmissionRequest without its objects. `kind` is the kind that the policy matches. `own_type` is an object with another type
+/// than the resource, such as a Scale.
+pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
-    let gvk = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let gvk = |kind: &Kind| match own_type {
+        None => json!({"group": kind.group, "version": kind.version, "kind": kind.kind}),
+        Some(object) => {
+            let api_version = object.text("/apiVersion");
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            json!({"group": group, "version": version, "kind": object.text("/kind")})
+        }
+    };
     let gvr = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
     let mut by = json!({"username": user.name, "groups": user.groups.iter().collect::<Vec<_>>()});
     if !user.uid.is_empty() {

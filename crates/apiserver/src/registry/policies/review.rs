@@ -122,18 +122,17 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Whether the objects of the request have their own type, such as a Scale. They have no other versions then.
-    fn has_own_type(&self) -> bool {
+    /// Returns the object of the request if it has its own type, such as a Scale. It has no other versions then.
+    fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
-        let object = self.object().or(self.request.old);
-        object.is_some_and(|object| object.text("/kind") != own.kind)
+        self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
     }
 
     /// Returns the variables of expressions, with the objects in the version of a kind.
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
-        let has_own_type = self.has_own_type();
-        let converted = |object: &Json| match has_own_type {
+        let own_type = self.own_type();
+        let converted = |object: &Json| match own_type.is_some() {
             true => object.clone(),
             false => convert(object, own, kind),
         };
@@ -141,7 +140,7 @@ impl<'a> Review<'a> {
             review: self,
             object: self.object().map(converted),
             old_object: self.request.old.map(converted),
-            request: request::attributes(self.request, kind),
+            request: request::attributes(self.request, kind, own_type),
             namespace: self.namespace.as_deref().map(request::namespace),
         }
     }
