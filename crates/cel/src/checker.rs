@@ -204,7 +204,7 @@ impl Checker<'_> {
             self.report(id, format!("unexpected failed resolution of '{object}'"));
             return Type::Error;
         }
-        match self.environment.field(object, field) {
+        match self.environment.field_type(object, field) {
             Some(found) => found,
             None => {
                 self.report(id, format!("undefined field '{field}'"));

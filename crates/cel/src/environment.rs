@@ -24,16 +24,11 @@ use crate::types::Type;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    variables: BTreeMap<Arc<str>, Variable>,
+    variables: BTreeMap<Arc<str>, Type>,
+    /// The schema of the first variable that has one. It limits the estimated cost.
+    root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Variable {
-    declared: Type,
-    /// Limits the estimated cost.
-    schema: Option<Arc<Schema>>,
 }
 
 impl Environment {
@@ -45,7 +40,7 @@ impl Environment {
     /// Declares a variable. A name with dots, such as `authorizer.requestResource`, is one variable.
     #[must_use]
     pub fn variable(mut self, name: &str, declared: Type) -> Self {
-        self.variables.insert(name.into(), Variable { declared, schema: None });
+        self.variables.insert(name.into(), declared);
         self
     }
 
@@ -68,7 +63,8 @@ impl Environment {
     fn sized(mut self, name: &str, schema: &Arc<Schema>, declared: Option<Type>) -> Self {
         schema.declare(&mut self.objects);
         if let Some(declared) = declared {
-            self.variables.insert(name.into(), Variable { declared, schema: Some(schema.clone()) });
+            self.variables.insert(name.into(), declared);
+            self.root_schema.get_or_insert_with(|| schema.clone());
         }
         self
     }
@@ -80,6 +76,13 @@ impl Environment {
         self
     }
 
+    /// Declares a field of an object type, in addition to its other fields.
+    #[must_use]
+    pub fn field(mut self, object: &str, name: &str, declared: Type) -> Self {
+        self.objects.entry(object.into()).or_default().insert(name.into(), declared);
+        self
+    }
+
     /// Adds what the expressions of mutating policies have: the types `Object` and `JSONPatch`, and `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patches(mut self) -> Self {
@@ -88,12 +91,12 @@ impl Environment {
     }
 
     pub(crate) fn variable_type(&self, name: &str) -> Option<&Type> {
-        self.variables.get(name).map(|variable| &variable.declared)
+        self.variables.get(name)
     }
 
     /// Returns the schema that limits the estimated cost.
-    pub(crate) fn root_schema(&self) -> Option<&Schema> {
-        self.variables.values().find_map(|variable| variable.schema.as_deref())
+    pub(crate) fn root_schema(&self) -> Option<&Arc<Schema>> {
+        self.root_schema.as_ref()
     }
 
     pub(crate) fn has_patches(&self) -> bool {
@@ -106,7 +109,7 @@ impl Environment {
     }
 
     /// Returns the type of a field of an object type.
-    pub(crate) fn field(&self, object: &str, field: &str) -> Option<Type> {
+    pub(crate) fn field_type(&self, object: &str, field: &str) -> Option<Type> {
         if let Some(fields) = self.objects.get(object) {
             let keyword = || fields.get(&format!("__{field}__")).filter(|_| is_reserved(field));
             return fields.get(field).or_else(keyword).cloned();

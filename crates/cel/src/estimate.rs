@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::ast::{ACCUMULATOR, Fold, Id, Kind, Literal};
 use crate::checker::Checked;
-use crate::environment::Environment;
+use crate::schema::Schema;
 use crate::types::Type;
 
 pub use range::CostRange;
@@ -20,10 +20,10 @@ const CREATE_OBJECT: CostRange = CostRange::fixed(40);
 const NAME: CostRange = CostRange::fixed(1);
 
 /// Estimates the cost of an expression, as kube-apiserver does for the rules of CustomResourceDefinitions.
-pub(crate) fn estimate(environment: &Environment, checked: &Checked) -> CostRange {
+pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
     let mut estimator = Estimator {
         checked,
-        root: environment.root_schema(),
+        root,
         scopes: Scopes::default(),
         places: HashMap::new(),
         sizes: HashMap::new(),

@@ -12,6 +12,7 @@ use crate::eval::Evaluator;
 use crate::meter::Meter;
 use crate::parser;
 use crate::plan::{self, Planned};
+use crate::schema::Schema;
 use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
@@ -23,7 +24,8 @@ pub struct Program(Arc<Compiled>);
 struct Compiled {
     planned: Planned,
     checked: Checked,
-    environment: Arc<Environment>,
+    /// Limits the estimated cost.
+    root: Option<Arc<Schema>>,
 }
 
 /// The value of an expression, and what it cost.
@@ -42,20 +44,11 @@ impl Environment {
     ///
     /// The findings of the parser or the type checker, in cel-go's words, or the failure of a constant part.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
-        Arc::new(self.clone()).compile_shared(text)
-    }
-
-    /// Compiles an expression without a copy of the environment.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`compile`](Self::compile).
-    pub fn compile_shared(self: &Arc<Self>, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
         let planned = plan::plan(&checked);
         let planned = planned.map_err(|failure| CompileError::of_constant(text, failure.message()))?;
-        Ok(Program(Arc::new(Compiled { planned, checked, environment: self.clone() })))
+        Ok(Program(Arc::new(Compiled { planned, checked, root: self.root_schema().cloned() })))
     }
 }
 
@@ -74,7 +67,7 @@ impl Program {
     ///
     /// Without limits, strings and lists are as long as a request allows.
     pub fn estimate(&self) -> CostRange {
-        estimate::estimate(&self.0.environment, &self.0.checked)
+        estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
 
     /// Evaluates the expression. `budget` is the maximum cost.

@@ -28,10 +28,14 @@ pub(super) async fn serve(
 ) -> Outcome<Reply> {
     let target = route(registry, call, path)?;
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
+    call.schema_weight = target.kind.strategy.schema_weight();
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
+        if registry.has_policies() {
+            // The expressions of a policy can be expensive for any object.
+            call.schema_weight = offload::ALWAYS;
+        }
     }
-    call.schema_weight = target.kind.strategy.schema_weight();
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {

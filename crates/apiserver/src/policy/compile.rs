@@ -1,7 +1,7 @@
 //! Compiles the expressions of policies.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use pintle_cel::{Environment, Program, Type};
 use pintle_json::Json;
@@ -11,48 +11,42 @@ use super::environment::{self, Optional};
 /// Compiles the expressions of one policy. The variables that were compiled before can be used by later expressions.
 #[derive(Debug)]
 pub(crate) struct Expressions {
-    has_params: bool,
-    has_variables: bool,
-    variables: Vec<(String, Type)>,
-    /// The environments with and without `authorizer`, for the current variables.
-    full: Arc<Environment>,
-    without_authorizer: Arc<Environment>,
+    /// The environment without variables of the policy.
+    conditions: Environment,
+    full: Environment,
+    without_authorizer: Environment,
+    /// The full environment with the types of mutations. It is created when all variables are known.
+    mutations: OnceCell<Environment>,
 }
 
 impl Expressions {
     /// `spec` is the spec of the policy.
     pub(crate) fn new(spec: &Json) -> Self {
-        let has_params = spec.has("/paramKind");
+        let params = spec.has("/paramKind");
         let has_variables = spec.list("/variables").next().is_some();
-        let environment = |authorizer| Arc::new(environment::base(Optional { params: has_params, authorizer }));
-        let (full, without_authorizer) = (environment(true), environment(false));
-        let mut expressions = Self { has_params, has_variables, variables: Vec::new(), full, without_authorizer };
-        expressions.refresh();
-        expressions
-    }
-
-    fn refresh(&mut self) {
-        if self.has_variables {
-            let environment = |authorizer| {
-                let base = environment::base(Optional { params: self.has_params, authorizer });
-                Arc::new(environment::with_variables(base, &self.variables))
-            };
-            (self.full, self.without_authorizer) = (environment(true), environment(false));
+        let conditions = environment::base(Optional { params, authorizer: true });
+        let with_variables = |base| if has_variables { environment::with_variables(base) } else { base };
+        Self {
+            full: with_variables(conditions.clone()),
+            without_authorizer: with_variables(environment::base(Optional { params, authorizer: false })),
+            conditions,
+            mutations: OnceCell::new(),
         }
     }
 
     /// Compiles a match condition, which cannot use the policy's variables.
     pub(crate) fn match_condition(&self, text: &str) -> Result<Program, String> {
-        let base = environment::base(Optional { params: self.has_params, authorizer: true });
-        compile(&Arc::new(base), text, &[Type::Bool])
+        compile(&self.conditions, text, &[Type::Bool])
     }
 
     /// Compiles a variable, and makes it available to later expressions.
     pub(crate) fn variable(&mut self, name: &str, text: &str) -> Result<Program, String> {
         let program = compile(&self.full, text, &[]);
         let kind = program.as_ref().map_or(Type::Dyn, |program| program.result_type().clone());
-        self.variables.push((name.to_owned(), kind));
-        self.refresh();
+        for environment in [&mut self.full, &mut self.without_authorizer] {
+            *environment = environment::with_variable(std::mem::take(environment), name, kind.clone());
+        }
+        self.mutations = OnceCell::new();
         program
     }
 
@@ -68,10 +62,10 @@ impl Expressions {
 
     /// Compiles a mutation: a list of `JSONPatch` if `is_patch`, or else an apply configuration of the type `Object`.
     pub(crate) fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
-        let environment = Arc::new(Environment::clone(&self.full).with_patches());
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
-        compile(&environment, text, &[expected])
+        let environment = self.mutations.get_or_init(|| self.full.clone().with_patches());
+        compile(environment, text, &[expected])
     }
 
     /// Compiles the value of an audit annotation.
@@ -112,8 +106,8 @@ pub(crate) fn is_identifier(name: &str) -> bool {
 }
 
 /// Compiles an expression whose result must have one of these types. Without types, any will do.
-fn compile(environment: &Arc<Environment>, text: &str, types: &[Type]) -> Result<Program, String> {
-    let program = environment.compile_shared(text).map_err(|error| format!("compilation failed: {error}"))?;
+fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Program, String> {
+    let program = environment.compile(text).map_err(|error| format!("compilation failed: {error}"))?;
     let found = program.result_type();
     match types {
         [] => Ok(program),

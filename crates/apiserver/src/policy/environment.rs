@@ -32,13 +32,14 @@ pub(super) fn base(optional: Optional) -> Environment {
     with_namespace(with_request(environment))
 }
 
-/// Adds the policy's own variables.
-pub(super) fn with_variables(environment: Environment, variables: &[(String, Type)]) -> Environment {
-    let fields = variables.iter().map(|(name, kind)| (name.as_str(), kind.clone()));
-    let environment = environment.object(VARIABLES, fields).variable("variables", object(VARIABLES));
-    variables
-        .iter()
-        .fold(environment, |environment, (name, kind)| environment.variable(&format!("variables.{name}"), kind.clone()))
+/// Declares the object `variables`, whose fields are the policy's own variables.
+pub(super) fn with_variables(environment: Environment) -> Environment {
+    environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
+}
+
+/// Declares a variable of the policy.
+pub(super) fn with_variable(environment: Environment, name: &str, declared: Type) -> Environment {
+    environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
 }
 
 fn object(name: &str) -> Type {

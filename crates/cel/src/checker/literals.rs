@@ -83,7 +83,7 @@ impl Checker<'_> {
     fn initialized(&mut self, object: &str, field: &Field) {
         let found = self.expr(field.value);
         let declared = match self.environment.has_object(object) {
-            true => self.environment.field(object, &field.name),
+            true => self.environment.field_type(object, &field.name),
             false => Some(Type::Error),
         };
         let Some(declared) = declared else {
