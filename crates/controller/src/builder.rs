@@ -7,7 +7,7 @@ use pintle_meta::{ApiResource, Object};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Named, Source};
-use crate::{Controller, ControllerConfig, Reconciler};
+use crate::{Concurrency, Controller, ControllerConfig, Reconciler};
 
 /// Builds a [`Controller`], with the names of controller-runtime's builder.
 ///
@@ -38,11 +38,18 @@ pub struct Builder {
     owner: Option<ApiResource>,
     sources: Vec<Named>,
     config: ControllerConfig,
+    concurrency: Option<Concurrency>,
 }
 
 impl Builder {
     fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), owner: None, sources: Vec::new(), config: ControllerConfig::default() }
+        Self {
+            name: name.into(),
+            owner: None,
+            sources: Vec::new(),
+            config: ControllerConfig::default(),
+            concurrency: None,
+        }
     }
 
     fn of<T: Object>(objects: Kind<T>) -> Self {
@@ -92,9 +99,17 @@ impl Builder {
         self
     }
 
+    /// Sets the number of keys that are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the
+    /// controller runs. It replaces the number in the configuration.
+    pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
+        self.concurrency = Some(limit.into());
+        self
+    }
+
     /// Finishes the controller. It does nothing until it runs.
     pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
-        Controller::new(self.name, self.config, self.sources, Arc::new(reconciler))
+        let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
+        Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))
     }
 }
 

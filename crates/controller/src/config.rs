@@ -34,7 +34,8 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig {
-    /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1.
+    /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1. For a number that changes while the controller
+    /// runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
     /// The time limit of one reconciliation. When it expires, the reconciliation is dropped, which counts as an error.
     /// `None`, the default, sets no limit.
@@ -76,7 +77,7 @@ pub struct ControllerConfig {
     /// | `controller_runtime_reconcile_panics_total` | counter | panics |
     /// | `controller_runtime_reconcile_timeouts_total` | counter | reconciliations that timed out |
     /// | `controller_runtime_reconcile_time_seconds` | histogram | duration of reconciliations |
-    /// | `controller_runtime_max_concurrent_reconciles` | gauge | the limit of concurrent reconciliations |
+    /// | `controller_runtime_max_concurrent_reconciles` | gauge | the limit of concurrent reconciliations, or 0 while the controller does not run |
     /// | `controller_runtime_active_workers` | gauge | reconciliations in progress |
     /// | `controller_runtime_blocked_workers` | gauge | reconciliations that block their thread; not in controller-runtime |
     pub metrics: Option<Arc<dyn Provider>>,

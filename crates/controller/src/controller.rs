@@ -26,7 +26,7 @@ use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
-use crate::{ControllerConfig, ControllerError, Requests, UnfinishedKeys};
+use crate::{Concurrency, ControllerConfig, ControllerError, Requests, UnfinishedKeys};
 
 /// How long caches may take to sync before a program without a tracing subscriber prints the missing ones.
 const PRINT_AFTER: Duration = Duration::from_secs(10);
@@ -79,6 +79,7 @@ pub struct Controller {
 struct Inner {
     name: String,
     config: ControllerConfig,
+    concurrency: Concurrency,
     sources: Vec<Named>,
     reconciler: Arc<dyn AnyReconciler>,
     metrics: Metrics,
@@ -94,6 +95,7 @@ impl Controller {
     pub(crate) fn new(
         name: String,
         mut config: ControllerConfig,
+        concurrency: Concurrency,
         mut sources: Vec<Named>,
         reconciler: Arc<dyn AnyReconciler>,
     ) -> Self {
@@ -105,13 +107,14 @@ impl Controller {
         let tasks = TaskTracker::new();
         // `wait` needs a closed tracker. Tasks can still be added.
         tasks.close();
-        let metrics = Metrics::new(config.metrics.as_deref(), &name, config.max_concurrent_reconciles.max(1));
+        let metrics = Metrics::new(config.metrics.as_deref(), &name);
         let requests = Requests::new(&name);
         sources.iter_mut().for_each(|source| source.attach(&requests));
         let polls = Arc::new(Polls::new(&name, config.blocked_after, metrics.clone()));
         let inner = Inner {
             name,
             config,
+            concurrency,
             sources,
             reconciler,
             metrics,
@@ -205,9 +208,9 @@ impl Controller {
         self.with_queue(Queue::counts)
     }
 
-    /// Returns the number of keys that are reconciled concurrently.
+    /// Returns the maximum number of keys that are reconciled concurrently.
     pub fn max_concurrent_reconciles(&self) -> usize {
-        self.inner.config.max_concurrent_reconciles.max(1)
+        self.inner.concurrency.get()
     }
 
     /// Returns the keys whose calls have [blocked their thread](ControllerConfig::blocked_after), each with the time

@@ -84,6 +84,7 @@
 mod attempts;
 mod blocking;
 mod builder;
+mod concurrency;
 mod config;
 mod controller;
 mod error;
@@ -105,6 +106,7 @@ mod stop;
 mod worker;
 
 pub use builder::Builder;
+pub use concurrency::Concurrency;
 pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
 pub use error::{ControllerError, ManagerError, UnfinishedKeys};

@@ -78,17 +78,15 @@ struct Instruments {
     time: Box<dyn Histogram>,
     active_workers: Box<dyn Gauge>,
     blocked_workers: Box<dyn Gauge>,
-    _max_concurrent: Box<dyn Gauge>,
+    max_concurrent: Box<dyn Gauge>,
 }
 
 impl Metrics {
-    pub(crate) fn new(provider: Option<&dyn Provider>, controller: &str, max_concurrent: usize) -> Self {
+    pub(crate) fn new(provider: Option<&dyn Provider>, controller: &str) -> Self {
         let make = |provider: &dyn Provider| {
             let reconciles = |result| provider.counter(&RECONCILES, &[controller, result]);
             let counter = |metric| provider.counter(metric, &[controller]);
             let gauge = |metric| provider.gauge(metric, &[controller]);
-            let of_max_concurrent = gauge(&MAX_CONCURRENT);
-            of_max_concurrent.add(i64::try_from(max_concurrent).unwrap_or(i64::MAX));
             Arc::new(Instruments {
                 success: reconciles("success"),
                 requeue_after: reconciles("requeue_after"),
@@ -101,7 +99,7 @@ impl Metrics {
                 time: provider.histogram(&TIME, &[controller]),
                 active_workers: gauge(&ACTIVE_WORKERS),
                 blocked_workers: gauge(&BLOCKED_WORKERS),
-                _max_concurrent: of_max_concurrent,
+                max_concurrent: gauge(&MAX_CONCURRENT),
             })
         };
         Self(provider.map(make))
@@ -124,6 +122,14 @@ impl Metrics {
     pub(crate) fn took(&self, time: Duration) {
         if let Some(of) = &self.0 {
             of.time.observe(time.as_secs_f64());
+        }
+    }
+
+    /// Changes the limit of concurrent reconciliations.
+    pub(crate) fn limit(&self, from: usize, to: usize) {
+        if let Some(of) = &self.0 {
+            let number = |workers| i64::try_from(workers).unwrap_or(i64::MAX);
+            of.max_concurrent.add(number(to) - number(from));
         }
     }
 

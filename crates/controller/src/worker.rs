@@ -7,6 +7,7 @@ use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, WorkItem};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -31,6 +32,18 @@ pub(crate) struct Worker {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
+    /// The worker ends if the limit is not greater than this.
+    pub(crate) index: usize,
+    pub(crate) limit: watch::Receiver<usize>,
+}
+
+/// Why a worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerEnd {
+    /// The queue was shut down, or the term has ended.
+    Stopped,
+    /// The limit of concurrent reconciliations is lower.
+    Excess { index: usize },
 }
 
 /// The result of a call.
@@ -50,10 +63,18 @@ const LONGEST: Duration = Duration::from_secs(1_000);
 const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl Worker {
-    pub(crate) async fn run(self) {
-        while self.may_work()
-            && let Some(item) = self.queue.get().await
-        {
+    pub(crate) async fn run(mut self) -> WorkerEnd {
+        while self.may_work() {
+            let index = self.index;
+            if *self.limit.borrow() <= index {
+                return WorkerEnd::Excess { index };
+            }
+            let item = tokio::select! {
+                biased;
+                item = self.queue.get() => item,
+                Ok(_) = self.limit.wait_for(|limit| *limit <= index) => return WorkerEnd::Excess { index },
+            };
+            let Some(item) = item else { break };
             let (key, priority) = (item.key().clone(), item.priority());
             let in_progress = KeyInProgress::new(&self.requests, key.clone());
             let previous_runs_ended = caught(self.process(item)).await;
@@ -62,6 +83,7 @@ impl Worker {
             }
             tokio::task::coop::consume_budget().await;
         }
+        WorkerEnd::Stopped
     }
 
     /// Returns whether calls are allowed. If not, keys stay in the queue.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_cluster::Cluster;
 use pintle_controller::predicate::{DesiredStateChanged, Predicate};
-use pintle_controller::{Builder as EngineBuilder, Cleanup, Controller as Engine, ControllerConfig};
+use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
 use pintle_controller::{EnqueueMapped, Kind, Source};
 use pintle_meta::{LabelSelector, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -73,6 +73,7 @@ pub struct ControllerBuilder<K: Resource> {
     selection: Selection,
     filter: Filter<K>,
     config: ControllerConfig,
+    concurrency: Option<Concurrency>,
     /// The other kinds and sources, each as a step of [`Controller::bind`].
     steps: Vec<Step>,
     finalizer: Option<String>,
@@ -100,6 +101,7 @@ impl<K: Resource> Controller<K> {
             selection: Selection::default(),
             filter: Box::new(|kind| kind.when(DesiredStateChanged)),
             config: ControllerConfig::default(),
+            concurrency: None,
             steps: Vec::new(),
             finalizer: None,
             cleanup: None,
@@ -147,9 +149,10 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Sets how many objects are reconciled concurrently. The default is 1.
-    pub fn concurrency(mut self, limit: usize) -> Self {
-        self.config.max_concurrent_reconciles = limit;
+    /// Sets how many objects are reconciled concurrently, as a number or as a [`Concurrency`], which can be changed while the controller
+    /// runs. The default is 1.
+    pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
+        self.concurrency = Some(limit.into());
         self
     }
 
@@ -253,12 +256,15 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
     /// Connects the controller to a cluster. Its informers start.
     pub(crate) fn bind(self, surroundings: &Surroundings) -> Engine {
         let Self { builder, functions } = self;
-        let ControllerBuilder { name, field_manager, selection, filter, mut config, steps, .. } = builder;
+        let ControllerBuilder { name, field_manager, selection, filter, mut config, concurrency, steps, .. } = builder;
         let cluster = &surroundings.cluster;
         let mut caches = Caches::new(&name);
         let objects = caches.open::<K>(cluster, &selection);
         config.metrics = config.metrics.or_else(|| Some(surroundings.metrics.clone()));
         let mut engine = Engine::of(filter(Kind::of(&objects.informer))).name(&name).config(config);
+        if let Some(limit) = concurrency {
+            engine = engine.concurrency(limit);
+        }
         for step in steps {
             let mut binding = Binding { cluster, selection: selection.clone(), caches: &mut caches };
             engine = step(engine, &mut binding);

@@ -66,7 +66,7 @@ pub use controller::{Controller, ControllerBuilder};
 pub use error::OperatorError;
 pub use logging::init_tracing;
 pub use manager::Manager;
-pub use pintle_controller::{Action, Cleanup, ReconcileError};
+pub use pintle_controller::{Action, Cleanup, Concurrency, ReconcileError};
 pub use reconciler::Reconciler;
 
 /// The result of a reconciliation, and of a program's `main`. `?` converts every error.

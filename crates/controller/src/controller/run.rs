@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use pintle_leaderelect::Leadership;
 use pintle_workqueue::{AddOptions, ShutdownMode};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use super::Inner;
+use crate::metrics::Metrics;
 use crate::order::OrderPanic;
 use crate::panic::{catch, caught, message};
 use crate::requests::Queue;
 use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
-use crate::worker::Worker;
+use crate::worker::{Worker, WorkerEnd};
 use crate::{ControllerError, UnfinishedKeys};
 
 /// How long to wait for aborted tasks to end.
@@ -29,7 +31,7 @@ pub(super) struct Run<'a> {
     order_panic: OrderPanic,
     /// Each task returns the index of its source, and the message if the source panicked.
     feeds: JoinSet<(usize, Result<(), String>)>,
-    workers: JoinSet<()>,
+    workers: JoinSet<WorkerEnd>,
     _running: Running<'a>,
 }
 
@@ -101,31 +103,47 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = &mut stopped => return Ok(()),
-            fault = self.fault() => return fault,
+            fault = self.fault() => return fault.map(drop),
             synced = inner.sync(syncs) => synced?,
         }
         for (key, priority) in inner.requests.take_kept() {
             self.queue.add_with(key, AddOptions { priority, ..AddOptions::default() });
         }
         tracing::info!(controller = inner.name, "caches are synced; starting workers");
-        for _ in 0..inner.config.max_concurrent_reconciles.max(1) {
-            let worker = Worker {
-                controller: inner.name.clone(),
-                queue: self.queue.clone(),
-                requests: inner.requests.clone(),
-                reconciler: inner.reconciler.clone(),
-                metrics: inner.metrics.clone(),
-                poll: inner.polls.worker(),
-                no_subscriber: inner.no_subscriber.clone(),
-                timeout: inner.config.reconcile_timeout,
-                leadership: leadership.cloned(),
-            };
-            self.workers.spawn(inner.tasks.track_future(worker.run()));
+        let mut limit = inner.concurrency.subscribe();
+        let mut workers = Workers::new(&inner.metrics);
+        loop {
+            let next = *limit.borrow_and_update();
+            for index in workers.missing(next) {
+                let worker = self.worker(index, limit.clone(), leadership);
+                self.workers.spawn(inner.tasks.track_future(worker.run()));
+            }
+            tokio::select! {
+                biased;
+                () = &mut stopped => return Ok(()),
+                ended = self.fault() => match ended? {
+                    WorkerEnd::Stopped => return Ok(()),
+                    WorkerEnd::Excess { index } => workers.ended(index),
+                },
+                Ok(()) = limit.changed() => {}
+            }
         }
-        tokio::select! {
-            biased;
-            () = &mut stopped => Ok(()),
-            fault = self.fault() => fault,
+    }
+
+    fn worker(&self, index: usize, limit: watch::Receiver<usize>, leadership: Option<&Leadership>) -> Worker {
+        let inner = self.inner;
+        Worker {
+            controller: inner.name.clone(),
+            queue: self.queue.clone(),
+            requests: inner.requests.clone(),
+            reconciler: inner.reconciler.clone(),
+            metrics: inner.metrics.clone(),
+            poll: inner.polls.worker(),
+            no_subscriber: inner.no_subscriber.clone(),
+            timeout: inner.config.reconcile_timeout,
+            leadership: leadership.cloned(),
+            index,
+            limit,
         }
     }
 
@@ -150,8 +168,8 @@ impl<'a> Run<'a> {
         Ok(syncs)
     }
 
-    /// Waits until a part ends that should not end.
-    async fn fault(&mut self) -> Result<(), ControllerError> {
+    /// Waits until a worker ends, or a part that should not end.
+    async fn fault(&mut self) -> Result<WorkerEnd, ControllerError> {
         let inner = self.inner;
         tokio::select! {
             biased;
@@ -167,6 +185,36 @@ impl<'a> Run<'a> {
             // A worker that ended without a panic has noticed the end of the term first.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
+    }
+}
+
+/// The workers that exist, by index. The metrics show the limit while it lives.
+struct Workers<'a> {
+    exist: Vec<bool>,
+    limit: usize,
+    metrics: &'a Metrics,
+}
+
+impl<'a> Workers<'a> {
+    fn new(metrics: &'a Metrics) -> Self {
+        Self { exist: Vec::new(), limit: 0, metrics }
+    }
+
+    /// Sets the limit. Returns the indexes of the workers to start.
+    fn missing(&mut self, limit: usize) -> Vec<usize> {
+        self.metrics.limit(std::mem::replace(&mut self.limit, limit), limit);
+        self.exist.resize(self.exist.len().max(limit), false);
+        (0..limit).filter(|index| !std::mem::replace(&mut self.exist[*index], true)).collect()
+    }
+
+    fn ended(&mut self, index: usize) {
+        self.exist[index] = false;
+    }
+}
+
+impl Drop for Workers<'_> {
+    fn drop(&mut self) {
+        self.metrics.limit(self.limit, 0);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
-use pintle_controller::{Action, Controller, ControllerConfig, EnqueueMapped, Kind, QueueSetup, Trigger};
+use pintle_controller::{Action, Concurrency, Controller, ControllerConfig, EnqueueMapped, Kind, QueueSetup, Trigger};
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use pintle_workqueue::Priority;
@@ -187,6 +187,42 @@ async fn concurrency_is_limited_and_key_calls_never_overlap() {
     assert_eq!(calls.most_running(), 4);
     assert_eq!(metrics.numbers(["reconcile_panics_total", "max_concurrent_reconciles"]), [0.0, 4.0]);
     assert!(calls.take().len() >= 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrency_changes_while_the_controller_runs() {
+    let names: Vec<_> = (0..40).map(|index| format!("site-{index}")).collect();
+    let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (calls, metrics, limit) = (Recorder::taking(1.0), TestMetrics::default(), Concurrency::new(1));
+    let builder = Controller::of(&informer(&sites)).config(metrics.config()).concurrency(&limit);
+    let controller = builder.reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(2.5).await;
+    assert_eq!(calls.most_running(), 1);
+    let busiest_after = async |next: usize| {
+        limit.set(next);
+        // The calls of the previous limit end first.
+        pass(1.5).await;
+        calls.forget_most_running();
+        names.iter().for_each(|name| touch(&sites, name));
+        pass(5.0).await;
+        (calls.most_running(), controller.max_concurrent_reconciles())
+    };
+    assert_eq!(busiest_after(6).await, (6, 6));
+    assert_eq!(metrics.numbers(["max_concurrent_reconciles"]), [6.0]);
+    assert_eq!(busiest_after(2).await, (2, 2));
+    assert_eq!(busiest_after(0).await, (1, 1));
+    assert_eq!(busiest_after(3).await, (3, 3));
+    // No key is lost when workers end.
+    calls.take();
+    pass(60.0).await;
+    names.iter().for_each(|name| touch(&sites, name));
+    limit.set(1);
+    pass(120.0).await;
+    let mut seen = calls.take_sorted();
+    seen.dedup();
+    assert_eq!(seen.len(), names.len());
+    drop(running);
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,6 +78,12 @@ impl Recorder {
         self.state.lock().unwrap().most_running
     }
 
+    /// Counts from the calls that run now.
+    pub(crate) fn forget_most_running(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.most_running = state.running.len();
+    }
+
     pub(crate) fn dropped(&self) -> Vec<String> {
         self.state.lock().unwrap().dropped.clone()
     }

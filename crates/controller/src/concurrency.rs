@@ -1,0 +1,55 @@
+//! The number of concurrent reconciliations, which can change while the controller runs.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// A limit of concurrent reconciliations that can be changed at any time. Clones are handles to the same limit.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Concurrency, Controller, ReconcileRequest};
+///
+/// let limit = Concurrency::new(2);
+/// let controller =
+///     Controller::named("sites").concurrency(&limit).reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
+/// limit.set(8);
+/// assert_eq!(controller.max_concurrent_reconciles(), 8);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Concurrency(Arc<watch::Sender<usize>>);
+
+impl Concurrency {
+    /// Creates a limit. 0 means 1.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(watch::Sender::new(limit.max(1))))
+    }
+
+    /// Changes the limit. 0 means 1. Running reconciliations are not interrupted: after a lower limit, more than `limit` may run until
+    /// the excess ones have ended.
+    pub fn set(&self, limit: usize) {
+        self.0.send_if_modified(|current| std::mem::replace(current, limit.max(1)) != limit.max(1));
+    }
+
+    /// Returns the limit.
+    pub fn get(&self) -> usize {
+        *self.0.borrow()
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<usize> {
+        self.0.subscribe()
+    }
+}
+
+impl From<usize> for Concurrency {
+    fn from(limit: usize) -> Self {
+        Self::new(limit)
+    }
+}
+
+impl From<&Self> for Concurrency {
+    fn from(limit: &Self) -> Self {
+        limit.clone()
+    }
+}
