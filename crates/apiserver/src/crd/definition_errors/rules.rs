@@ -74,7 +74,7 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
     check.schema(schema, path, &place);
     errors.extend(check.errors);
     if check.total > SCHEMA_LIMIT {
-        check.expensive.sort_by(|one, other| other.0.cmp(&one.0));
+        check.expensive.sort_by_key(|(cost, ..)| std::cmp::Reverse(*cost));
         let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
         for (_, rule) in check.expensive.into_iter().take(MOST_EXPENSIVE) {
             errors.push(FieldError::forbidden(rule, why));

@@ -62,7 +62,7 @@ fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> 
             let selector = selector::structured(&reference["selector"]);
             let all = registry.db.objects(resource, kind.namespaced().then_some(namespace));
             let selects =
-                |object: &Arc<Json>| selector.as_ref().is_some_and(|selector| selector::selects(selector, &**object));
+                |object: &Arc<Json>| selector.as_ref().is_some_and(|selector| selector::selects(selector, object));
             all.into_iter().filter(selects).collect()
         }
         name => registry.db.object(resource, namespace, name).into_iter().collect::<Vec<_>>(),
