@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     // All recorders of a cluster share one writer. Recording never blocks and never fails.
     let recorder = cluster.recorder("settings-controller");
     recorder.event(&map, EventType::Normal, "Loaded", "The settings are loaded");
-    // Equal Events are counted in one object.
+    // Repeated Events become one object with a count.
     for _ in 0..3 {
         recorder.event(&map, EventType::Warning, "Outdated", "The key \"colour\" is no longer used");
     }

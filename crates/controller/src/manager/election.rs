@@ -17,7 +17,7 @@ use crate::ManagerError;
 use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
 
-/// The name in errors.
+/// The name of the election in errors of the manager.
 pub(super) const NAME: &str = "the leader election";
 
 /// Records who became leader and who stopped leading as Events about the lock, for [`LeaderElectionConfig::events`].
