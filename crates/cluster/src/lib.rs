@@ -15,6 +15,8 @@
 //! - [`Cluster`]: makes clients, informers, recorders and electors, and shares connections and caches between them
 //! - [`ClusterConfig`]: the connection, the metrics provider and the transport
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod cluster;
 mod config;
 mod error;

@@ -32,6 +32,8 @@
 //! - [`ClientConfig`] is the configuration of a client. A [`Secret`] does not print itself. [`redacted_url`] and [`DecodeError`] remove
 //!   secrets from displayed text.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod client_config;
 mod condition;
 mod dynamic;

@@ -53,6 +53,8 @@
 //! - **A provider is foreign code.** A component that must survive a panic of its provider wraps the provider in [`CatchPanic`].
 //! - **If client-go or controller-runtime has a metric, Pintle uses the same name.**
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod catch_panic;
 #[cfg(feature = "memory")]
 mod distribution;

@@ -44,6 +44,8 @@
 //! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
 //! - A stop takes at most the [shutdown timeout](Manager::shutdown_timeout). The error of the manager then names the unfinished keys.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod applied;
 mod bound;
 mod caches;

@@ -172,6 +172,8 @@
 //!
 //! The site that `cargo xtask docs` builds also has the pages of the repository's docs folder, in `_documentation`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod prelude;
 
 #[doc(inline)]

@@ -45,6 +45,8 @@
 //! | `Retry-After` | each caller handles it | a lower bound for the delay of a [`Backoff`], up to a cap |
 //! | When an entry of a `flowcontrol.Backoff` expires | after twice the cap, or by a function | after twice the cap, or after a configured time |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backoff;
 mod bucket;
 mod clock;

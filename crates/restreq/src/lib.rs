@@ -49,6 +49,8 @@
 //! - [`RestClientConfig::metrics`] sets the provider for request metrics.
 //! - [`Warning`] is a warning from the server about a request that it served.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod api;
 mod auth;
 mod backoff;

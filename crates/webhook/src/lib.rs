@@ -1,4 +1,6 @@
 //! Webhooks for Kubernetes: typed handlers that validate, change and convert objects, as a `tower` service.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 mod admission;
 mod answer;
 #[cfg(feature = "server")]

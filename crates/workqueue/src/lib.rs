@@ -124,6 +124,8 @@
 //! item.done();
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod alarm;
 mod chunks;
 mod config;
