@@ -1,16 +1,13 @@
 //! The program `pintle-apiserver`, which runs the embedded API server.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// A Kubernetes API server in one process, with nothing to install and no data on disk.
 #[derive(Debug, Parser)]
@@ -81,7 +78,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    raise_open_files();
+    platform::raise_open_files();
     if arguments.token_auth_file.is_some() && !arguments.tls {
         tracing::warn!("Go clients such as kubectl send no token over plain HTTP; add --tls to authenticate them");
     }
@@ -126,12 +123,9 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
     // The signal handlers are installed before the URL is printed. Without them, a signal would end the process without a snapshot.
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stopped = platform::stop_signal()?;
     writeln!(std::io::stdout(), "{}", server.url())?;
-    tokio::select! {
-        _ = terminate.recv() => (),
-        _ = interrupt.recv() => (),
-    }
+    stopped.await;
     if let Some(path) = &arguments.snapshot {
         // The snapshot is written to a new file, which is then renamed. This way, a failed write keeps the old snapshot.
         let new = path.with_extension("new");
@@ -143,27 +137,12 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Raises the limit of open files to the maximum that the system allows. Many systems start with 1,024 for programs that still use
-/// `select`.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let raised = Rlimit { current: limit.maximum, ..limit };
-        if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::warn!(%error, "cannot raise the limit of open files");
-        }
-    }
-}
-
 /// Writes a file with secrets. Only its owner can read it, even if the file already existed with a wider mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // `mode` applies only to new files, so the mode of an existing file is changed here. A special file, such as a pipe, has no mode to
-    // change.
-    if file.metadata()?.is_file() {
-        file.set_permissions(Permissions::from_mode(0o600))?;
-    }
+    platform::only_for_owner(&mut options);
+    let mut file = options.write(true).create(true).truncate(true).open(path)?;
+    platform::restrict_to_owner(&file)?;
     file.write_all(text.as_bytes())
 }
 
@@ -183,4 +162,74 @@ fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
     tenths.try_into().unwrap_or(1)
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::fs::{File, OpenOptions, Permissions};
+    use std::io;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use tokio::signal::unix::{SignalKind, signal};
+
+    /// Raises the limit of open files to the maximum that the system allows. Many systems start with 1,024 for programs that still use
+    /// `select`.
+    pub(super) fn raise_open_files() {
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current != limit.maximum {
+            let raised = Rlimit { current: limit.maximum, ..limit };
+            if let Err(error) = setrlimit(Resource::Nofile, raised) {
+                tracing::warn!(%error, "cannot raise the limit of open files");
+            }
+        }
+    }
+
+    /// Installs the handlers of SIGTERM and SIGINT. The returned future ends at the first of these signals.
+    pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(async move {
+            tokio::select! {
+                _ = terminate.recv() => (),
+                _ = interrupt.recv() => (),
+            }
+        })
+    }
+
+    pub(super) fn only_for_owner(options: &mut OpenOptions) {
+        options.mode(0o600);
+    }
+
+    /// Changes the mode of a file that existed before. A special file, such as a pipe, has no mode to change.
+    pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
+        match file.metadata()?.is_file() {
+            true => file.set_permissions(Permissions::from_mode(0o600)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Windows has no limit of open files to raise. A new file gets the permissions of its folder.
+#[cfg(not(unix))]
+mod platform {
+    use std::fs::{File, OpenOptions};
+    use std::io;
+
+    pub(super) fn raise_open_files() {}
+
+    /// The returned future ends at Ctrl-C.
+    pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+        Ok(async {
+            if let Err(error) = tokio::signal::ctrl_c().await {
+                tracing::error!(%error, "cannot wait for Ctrl-C");
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
+    pub(super) fn only_for_owner(_: &mut OpenOptions) {}
+
+    pub(super) fn restrict_to_owner(_: &File) -> io::Result<()> {
+        Ok(())
+    }
 }

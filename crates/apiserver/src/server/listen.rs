@@ -9,7 +9,6 @@ use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rustix::process::{Resource, getrlimit};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,8 +45,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns the limit of concurrent connections. It is `wanted`, but at most half of the number of files that this process may open.
 pub(super) fn connection_limit(wanted: usize) -> usize {
-    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
-    wanted.min(files.unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
+    wanted.min(max_open_files().unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+#[cfg(unix)]
+fn max_open_files() -> Option<usize> {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok())
+}
+
+#[cfg(not(unix))]
+fn max_open_files() -> Option<usize> {
+    None
 }
 
 /// Accepts connections until `stop`. At most `limit` connections are open at the same time, and further clients wait in the backlog.
