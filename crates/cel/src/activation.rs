@@ -1,6 +1,6 @@
 //! The values of variables.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::Failure;
@@ -22,7 +22,7 @@ pub type Lazy<'a> = dyn Fn() -> Result<Value<'a>, Failure> + 'a;
 /// ```
 #[derive(Default)]
 pub struct Activation<'a> {
-    variables: HashMap<Box<str>, Binding<'a>>,
+    variables: BTreeMap<Box<str>, Binding<'a>>,
 }
 
 enum Binding<'a> {
@@ -62,6 +62,14 @@ impl<'a> Activation<'a> {
     pub fn bind_lazy(mut self, name: &str, value: impl Fn() -> Result<Value<'a>, Failure> + 'a) -> Self {
         self.variables.insert(name.into(), Binding::Lazy(Box::new(value)));
         self
+    }
+
+    /// Returns a value that is not computed.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value<'a>> {
+        match self.variables.get(name)? {
+            Binding::Value(value) => Some(value),
+            Binding::Failed(_) | Binding::Lazy(_) => None,
+        }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {

@@ -1,5 +1,7 @@
 //! Expressions that bytes choose: calls of all functions with arguments of the right types.
 
+use std::sync::Arc;
+
 use crate::functions::{self, Overload};
 use crate::types::Type;
 
@@ -87,15 +89,13 @@ impl Writer<'_> {
         }
         let chosen = self.choose(candidates.len());
         let (name, overload) = candidates[chosen];
-        let param = match &overload.result {
-            Type::Param(_) => wanted.clone(),
-            Type::List(inner) if matches!(**inner, Type::Param(_)) => match wanted {
-                Type::List(inner) => (**inner).clone(),
-                _ => Type::Int,
-            },
-            _ => [Type::Int, Type::String, Type::Double][self.choose(3)].clone(),
-        };
-        let args: Vec<_> = overload.args.iter().map(|arg| replaced(arg, &param)).collect();
+        let mut known = Vec::new();
+        learn(&overload.result, wanted, &mut known);
+        for param in &overload.params {
+            let chosen = [Type::Int, Type::String, Type::Double][self.choose(3)].clone();
+            known.push(((*param).into(), chosen));
+        }
+        let args: Vec<_> = overload.args.iter().map(|arg| replaced(arg, &known)).collect();
         self.text.push('(');
         self.operator_or_function(name, overload.member, &args, depth);
         self.text.push(')');
@@ -170,7 +170,7 @@ impl Writer<'_> {
 
     fn literal(&mut self, wanted: &Type) {
         let texts: &[&str] = match wanted {
-            Type::Bool => &["true", "false", "1 / 0 > 0"],
+            Type::Bool => &["true", "false", "true", "false", "true", "1 / 0 > 0"],
             Type::Int => {
                 &["0", "1", "-1", "2", "9223372036854775807", "-9223372036854775808", "63", "1000000", "self.n"]
             }
@@ -284,13 +284,30 @@ fn returns(result: &Type, wanted: &Type) -> bool {
     }
 }
 
-fn replaced(within: &Type, param: &Type) -> Type {
+/// Adds the types of the parameters with which a function returns a wanted type.
+fn learn(result: &Type, wanted: &Type, known: &mut Vec<(Arc<str>, Type)>) {
+    match (result, wanted) {
+        (Type::Param(name), _) => known.push((name.clone(), wanted.clone())),
+        (Type::List(left), Type::List(right)) | (Type::Optional(left), Type::Optional(right)) => {
+            learn(left, right, known);
+        }
+        (Type::Map(left), Type::Map(right)) => {
+            learn(&left.0, &right.0, known);
+            learn(&left.1, &right.1, known);
+        }
+        _ => {}
+    }
+}
+
+fn replaced(within: &Type, known: &[(Arc<str>, Type)]) -> Type {
     match within {
-        Type::Param(_) => param.clone(),
-        Type::List(inner) => Type::list(replaced(inner, param)),
-        Type::Optional(inner) => Type::optional(replaced(inner, param)),
-        Type::Type(inner) => Type::type_of(replaced(inner, param)),
-        Type::Map(parts) => Type::map(replaced(&parts.0, param), replaced(&parts.1, param)),
+        Type::Param(name) => {
+            known.iter().find(|(known, _)| known == name).map_or(Type::Int, |(_, found)| found.clone())
+        }
+        Type::List(inner) => Type::list(replaced(inner, known)),
+        Type::Optional(inner) => Type::optional(replaced(inner, known)),
+        Type::Type(inner) => Type::type_of(replaced(inner, known)),
+        Type::Map(parts) => Type::map(replaced(&parts.0, known), replaced(&parts.1, known)),
         _ => within.clone(),
     }
 }
