@@ -35,6 +35,7 @@
 mod apiserver;
 mod build;
 mod cache;
+mod cel;
 mod conditions;
 mod election;
 mod load;
@@ -54,7 +55,7 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All areas. Each area has its own file.
-const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &apiserver::AREA];
+const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &apiserver::AREA, &cel::AREA];
 
 /// A list of workloads that are measured in one run and shown in one table.
 pub(crate) struct Area {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::ast::{Ast, Fold, Id, Kind, Literal};
 use crate::environment::Environment;
 use crate::functions::Overload;
-use crate::source::{CompileError, Issue};
+use crate::source::{CompileError, Findings, Issue};
 use crate::types::Type;
 
 use infer::Inference;
@@ -53,7 +53,7 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
         variables: Vec::new(),
         scopes: Scopes::default(),
         inference: Inference::default(),
-        issues: Vec::new(),
+        issues: Findings::default(),
         visits: 0,
     };
     let root = checker.ast.root;
@@ -63,7 +63,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     variables.sort();
     variables.dedup();
     if visits > MAX_VISITS || inference.is_exhausted() {
-        issues = vec![Issue::whole("expression is too complex to check")];
+        issues = Findings::default();
+        issues.push(Issue::whole("expression is too complex to check"));
     }
     let checked = Checked { ast, types, overloads, variables };
     if issues.is_empty() {
@@ -71,7 +72,7 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
     match issues.is_empty() {
         true => Ok(checked),
-        false => Err(CompileError::new(text, issues)),
+        false => Err(issues.into_error(text)),
     }
 }
 
@@ -86,7 +87,7 @@ struct Checker<'e> {
     variables: Vec<Arc<str>>,
     scopes: Scopes,
     inference: Inference,
-    issues: Vec<Issue>,
+    issues: Findings,
     visits: u32,
 }
 

@@ -208,16 +208,16 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// The cost of `==`.
-pub(crate) fn equals<'a>(left: &Called<'a>, right: &Called<'a>) -> u64 {
+/// The cost of `==`. A side without a value has the size 1.
+pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
-        Ok(Value::Opaque(_)) => 1,
+        Some(Value::Opaque(_)) => 1,
         _ => smaller(left, right),
     }
 }
 
 /// The cost of `!=`.
-pub(crate) fn smaller<'a>(left: &Called<'a>, right: &Called<'a>) -> u64 {
-    let size = |value: &Called<'a>| value.as_ref().map_or(1, Value::size);
+pub(crate) fn smaller(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
+    let size = |value: Option<&Value<'_>>| value.map_or(1, Value::size);
     text(size(left).min(size(right)))
 }

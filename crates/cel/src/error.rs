@@ -1,6 +1,7 @@
 //! Failures.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::source::CompileError;
 
@@ -79,7 +80,7 @@ impl std::error::Error for EvalError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// An error that `||`, `&&` and the quantifiers can absorb.
-    Error(Box<str>),
+    Error(Arc<str>),
     /// The budget ran out. Nothing absorbs this.
     Budget,
 }

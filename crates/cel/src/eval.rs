@@ -3,6 +3,8 @@
 mod attribute;
 mod fold;
 
+use std::borrow::Cow;
+
 use crate::activation::Variables;
 use crate::environment::JSON_PATCH;
 use crate::error::Failure;
@@ -21,6 +23,8 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
 const STEP: u64 = 15;
 /// The work of an entry of a map, as a multiple of an item of a list.
 const ENTRY: usize = 4;
+/// Calls with up to this number of arguments need no allocation.
+const FEW: usize = 3;
 const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
@@ -97,13 +101,21 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
+    /// Evaluates an operand without a copy of a constant.
+    fn operand(&mut self, plan: &'e Plan) -> Result<Cow<'e, Value<'a>>, Failure> {
+        match plan {
+            Plan::Const(value) => self.meter.work(STEP).map(|()| Cow::Borrowed(value)),
+            plan => self.eval(plan).map(Cow::Owned),
+        }
+    }
+
     /// Evaluates both sides, as strict operators do, also if the first one fails.
-    fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Evaluated<'a>; 2], Failure> {
-        let left = self.eval(&sides[0]);
+    fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
+        let left = self.operand(&sides[0]);
         if is_spent(&left) {
             return Err(Failure::Budget);
         }
-        let right = self.eval(&sides[1]);
+        let right = self.operand(&sides[1]);
         if is_spent(&right) {
             return Err(Failure::Budget);
         }
@@ -112,14 +124,14 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 
     fn equal(&mut self, sides: &'e [Plan; 2]) -> Result<bool, Failure> {
         let [left, right] = self.sides(sides)?;
-        self.meter.pay(crate::cost::equals(&left, &right))?;
+        self.meter.pay(crate::cost::equals(left.as_deref().ok(), right.as_deref().ok()))?;
         let (left, right) = (left?, right?);
         left.equals_within(&right, &mut self.meter)
     }
 
     fn not_equal(&mut self, sides: &'e [Plan; 2]) -> Evaluated<'a> {
         let [left, right] = self.sides(sides)?;
-        self.meter.pay(crate::cost::smaller(&left, &right))?;
+        self.meter.pay(crate::cost::smaller(left.as_deref().ok(), right.as_deref().ok()))?;
         let (left, right) = (left?, right?);
         match left.equals_within(&right, &mut self.meter) {
             Err(Failure::Budget) => Err(Failure::Budget),
@@ -128,28 +140,36 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn call(&mut self, call: &'e Call) -> Evaluated<'a> {
-        let mut args = Vec::with_capacity(call.args.len());
+        // Most calls have few arguments, which need no allocation.
+        let (mut few, mut many) = ([const { Value::Null }; FEW], Vec::new());
+        let args = match few.get_mut(..call.args.len()) {
+            Some(args) => args,
+            None => {
+                many.resize(call.args.len(), Value::Null);
+                many.as_mut_slice()
+            }
+        };
         let mut failure = None;
-        for arg in &call.args {
-            match self.eval(arg) {
-                Ok(value) => args.push(value),
+        for (index, plan) in call.args.iter().enumerate() {
+            match self.eval(plan) {
+                Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
-                Err(error) if call.stops_early && args.len() + 1 < call.args.len() => return Err(error),
-                Err(error) => {
-                    // Failed arguments have the size of values without a size.
-                    args.push(Value::Null);
-                    failure = failure.or(Some(error));
-                }
+                Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
+                // Failed arguments have the size of values without a size.
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
         let result = match failure {
             Some(failure) => Err(failure),
-            None => call.apply(&mut self.meter, &args),
+            None => call.apply(&mut self.meter, args),
         };
-        if is_spent(&result) {
-            return result;
+        match &result {
+            Err(Failure::Budget) => return result,
+            // A message can have the text of a long value.
+            Err(Failure::Error(message)) => self.meter.text(message.len())?,
+            Ok(_) => {}
         }
-        let cost = call.pricing.cost(&args, &result, &mut self.meter)?;
+        let cost = call.pricing.cost(args, &result, &mut self.meter)?;
         self.meter.pay(cost)?;
         result
     }
@@ -186,8 +206,10 @@ impl<'a, 'e> Evaluator<'a, 'e> {
 
     /// Adds the cost of a literal, also if one of its parts failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
-        if failure == Some(Failure::Budget) {
-            return Err(Failure::Budget);
+        match &failure {
+            Some(Failure::Budget) => return Err(Failure::Budget),
+            Some(Failure::Error(message)) => self.meter.text(message.len().saturating_mul(4))?,
+            None => {}
         }
         self.meter.pay(cost)?;
         failure.map_or(Ok(()), Err)

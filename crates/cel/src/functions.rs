@@ -42,6 +42,13 @@ pub(crate) fn overloads(name: &str) -> &'static [Overload] {
     FUNCTIONS.get(name).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// Returns all functions in the order of their names.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [Overload])> {
+    let sorted: std::collections::BTreeMap<_, _> = FUNCTIONS.iter().collect();
+    sorted.into_iter().map(|(name, overloads)| (*name, overloads.as_slice()))
+}
+
 /// Reads `id = (receiver).name(arguments) -> result`.
 fn overload(line: &'static str, for_patches: bool) -> Option<(&'static str, Overload)> {
     let (id, signature) = line.split_once(" = ")?;

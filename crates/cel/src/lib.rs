@@ -87,6 +87,8 @@ mod error;
 mod estimate;
 mod eval;
 mod functions;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod lexer;
 mod library;
 mod meter;

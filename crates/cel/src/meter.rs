@@ -1,6 +1,6 @@
 //! What an evaluation has cost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::error::Failure;
@@ -34,8 +34,8 @@ pub(crate) struct Meter {
     budget: u64,
     work_left: u64,
     /// The constant patterns of the expression.
-    known: Arc<Patterns>,
-    patterns: Patterns,
+    known: Option<Arc<Patterns>>,
+    patterns: BTreeMap<Box<str>, Arc<Pattern>>,
 }
 
 impl Meter {
@@ -45,7 +45,8 @@ impl Meter {
 
     pub(crate) fn with_patterns(budget: u64, known: &Arc<Patterns>) -> Self {
         let work_left = budget.saturating_mul(100).saturating_add(1_000_000);
-        Self { cost: 0, budget, work_left, known: known.clone(), patterns: Patterns::new() }
+        let known = (!known.is_empty()).then(|| known.clone());
+        Self { cost: 0, budget, work_left, known, patterns: BTreeMap::new() }
     }
 
     pub(crate) fn cost(&self) -> u64 {
@@ -102,7 +103,8 @@ impl Meter {
 
     /// Returns a pattern. The message of a wrong pattern begins with `prefix`.
     pub(crate) fn pattern(&mut self, pattern: &str, prefix: &str) -> Result<Arc<Pattern>, Failure> {
-        if let Some(known) = self.known.get(pattern).or_else(|| self.patterns.get(pattern)) {
+        let known = self.known.as_ref().and_then(|known| known.get(pattern));
+        if let Some(known) = known.or_else(|| self.patterns.get(pattern)) {
             return Ok(known.clone());
         }
         let wrong = |message: String| Failure::new(format!("{prefix}{message}"));

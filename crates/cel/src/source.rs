@@ -41,6 +41,33 @@ pub struct CompileError {
     constant: bool,
 }
 
+/// The findings of a pass. Messages have types, and types can be long, so further findings are dropped after four megabytes.
+#[derive(Default)]
+pub(crate) struct Findings {
+    issues: Vec<Issue>,
+    bytes: usize,
+}
+
+/// The maximum length of all messages.
+const MAX_BYTES: usize = 4 << 20;
+
+impl Findings {
+    pub(crate) fn push(&mut self, issue: Issue) {
+        self.bytes = self.bytes.saturating_add(issue.message.len());
+        if self.bytes <= MAX_BYTES {
+            self.issues.push(issue);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.issues.is_empty()
+    }
+
+    pub(crate) fn into_error(self, text: &str) -> CompileError {
+        CompileError::new(text, self.issues)
+    }
+}
+
 /// cel-go reports at most this many findings.
 const MAX_REPORTED: usize = 100;
 /// cel-go omits lines that are longer than this.

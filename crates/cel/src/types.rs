@@ -111,14 +111,54 @@ impl Type {
     }
 }
 
-/// The form in kube-apiserver's messages about result types.
+/// The form in kube-apiserver's messages about result types. The end of a very long text is cut.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name())?;
+        f.write_str(&self.text(Self::name))
+    }
+}
+
+/// The maximum length of the text of a type. Types share their parts, so a short expression can have a type with a huge text.
+const MAX_TEXT: usize = 16_384;
+
+impl Type {
+    fn text(&self, name: fn(&Self) -> &str) -> String {
+        let mut text = String::new();
+        if !self.write(name, &mut text) {
+            text.push('\u{2026}');
+        }
+        text
+    }
+
+    /// Writes the type. Returns false if the text is too long.
+    fn write(&self, name: fn(&Self) -> &str, text: &mut String) -> bool {
+        if text.len() > MAX_TEXT {
+            return false;
+        }
+        text.push_str(name(self));
+        let parts = match self {
+            Self::List(inner) | Self::Optional(inner) | Self::Type(inner) => [Some(&**inner), None],
+            Self::Map(parts) => [Some(&parts.0), Some(&parts.1)],
+            _ => return true,
+        };
+        for (part, before) in parts.into_iter().flatten().zip(["(", ", "]) {
+            text.push_str(before);
+            if !part.write(name, text) {
+                return false;
+            }
+        }
+        text.push(')');
+        true
+    }
+
+    /// Returns the name without parameters in the type checker's messages.
+    fn name_in_messages(&self) -> &str {
         match self {
-            Self::List(inner) | Self::Optional(inner) | Self::Type(inner) => write!(f, "({inner})"),
-            Self::Map(parts) => write!(f, "({}, {})", parts.0, parts.1),
-            _ => Ok(()),
+            Self::Null => "null",
+            Self::Duration => "duration",
+            Self::Timestamp => "timestamp",
+            Self::Error => "!error!",
+            _ => self.name(),
         }
     }
 }
@@ -127,16 +167,6 @@ pub(crate) struct InMessages<'a>(&'a Type);
 
 impl fmt::Display for InMessages<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Type::Null => f.write_str("null"),
-            Type::Duration => f.write_str("duration"),
-            Type::Timestamp => f.write_str("timestamp"),
-            Type::Error => f.write_str("!error!"),
-            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => {
-                write!(f, "{}({})", self.0.name(), InMessages(inner))
-            }
-            Type::Map(parts) => write!(f, "map({}, {})", InMessages(&parts.0), InMessages(&parts.1)),
-            _ => f.write_str(self.0.name()),
-        }
+        f.write_str(&self.0.text(Type::name_in_messages))
     }
 }

@@ -260,3 +260,13 @@ impl<'a> From<&'a pintle_json::Json> for Value<'a> {
         Self::of(value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Value;
+
+    #[test]
+    fn value_is_small() {
+        assert!(size_of::<Value<'_>>() <= 40, "{}", size_of::<Value<'_>>());
+    }
+}

@@ -4,19 +4,19 @@ use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
 use crate::library::{self, Clause, FormatError, regex};
 use crate::meter::Meter;
-use crate::source::Issue;
+use crate::source::{Findings, Issue};
 use crate::types::Type;
 use crate::value::Value;
 
 /// Reports literals that cannot be converted, wrong patterns and formats, and lists and maps of mixed types.
-pub(super) fn literals(checked: &Checked, issues: &mut Vec<Issue>) {
+pub(super) fn literals(checked: &Checked, issues: &mut Findings) {
     let mut check = Check { checked, issues, visits: 0 };
     check.expr(checked.ast.root, false);
 }
 
 struct Check<'c> {
     checked: &'c Checked,
-    issues: &'c mut Vec<Issue>,
+    issues: &'c mut Findings,
     visits: u32,
 }
 

@@ -27,6 +27,11 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn resolved(&mut self, attribute: &'e Attribute) -> Evaluated<'a> {
+        if let Some(found) = self.path(attribute) {
+            // Each qualifier costs one unit.
+            self.meter.pay(attribute.qualifiers.len() as u64)?;
+            return Ok(found);
+        }
         let mut value = match &attribute.base {
             Base::Variable(name) => match self.variables.value(name) {
                 Some(value) => value?,
@@ -70,6 +75,30 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
+    /// Returns the value of names of fields in data, such as `object.spec.name`, without a value for each step. `None` for all other
+    /// attributes, and if a field is absent.
+    fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
+        let base = match &attribute.base {
+            Base::Variable(name) => self.variables.known(name)?,
+            Base::Local(slot) => self.slots.get(*slot)?.as_ref()?.as_ref().ok()?,
+            Base::Value(_) | Base::Conditional(_) => return None,
+        };
+        let Value::Map(map) = base else { return None };
+        let (mut node, mut schema) = map.node()?;
+        let (last, inner) = attribute.qualifiers.split_last()?;
+        for qualifier in inner {
+            (node, schema) = match schema {
+                None => (node.field(qualifier.name()?)?, None),
+                Some(schema) => schema.inner(node, qualifier.name()?)?,
+            };
+        }
+        let found = match schema {
+            None => Value::of(node.field(last.name()?)?),
+            Some(schema) => schema.field(node, last.name()?).ok()??,
+        };
+        Some(if attribute.test_only { Value::Bool(true) } else { found })
+    }
+
     fn conditional(&mut self, parts: &'e [Plan; 3]) -> Evaluated<'a> {
         let branch = match self.eval(&parts[0])? {
             Value::Bool(true) => &parts[1],
@@ -92,7 +121,10 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         optional: bool,
     ) -> Result<Option<Value<'a>>, Failure> {
         let key = match &qualifier.key {
-            QualifierKey::Const(key) => Ok(key.clone()),
+            QualifierKey::Const(key) => {
+                let found = select(&value, key, access);
+                return self.paid(found, optional);
+            }
             QualifierKey::Attribute(attribute) => self.attribute(attribute, false).and_then(valid_key),
             QualifierKey::Computed(plan) => self.eval(plan).and_then(valid_key),
         };
@@ -100,16 +132,33 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             return Err(Failure::Budget);
         }
         let found = key.and_then(|key| {
-            if !matches!(qualifier.key, QualifierKey::Const(_)) {
-                self.meter.hash(&key)?;
-            }
+            self.meter.hash(&key)?;
             select(&value, &key, access)
         });
+        self.paid(found, optional)
+    }
+
+    /// Adds the cost of a qualifier.
+    fn paid(
+        &mut self,
+        found: Result<Option<Value<'a>>, Failure>,
+        optional: bool,
+    ) -> Result<Option<Value<'a>>, Failure> {
         // An optional selection of an absent value is free.
         if !optional || matches!(found, Ok(Some(_))) {
             self.meter.pay(1)?;
         }
         found
+    }
+}
+
+impl Qualifier {
+    /// Returns the name of a field that must be present.
+    fn name(&self) -> Option<&str> {
+        match &self.key {
+            QualifierKey::Const(Value::String(name)) if !self.optional => Some(name),
+            _ => None,
+        }
     }
 }
 

@@ -238,12 +238,12 @@ pub(super) fn function(name: &str) -> Option<Function> {
 }
 
 fn value<'a>(amount: Quantity) -> Value<'a> {
-    Value::Opaque(Opaque::Quantity(amount))
+    Value::Opaque(Opaque::Quantity(amount.into()))
 }
 
 fn one(args: &[Value<'_>]) -> Option<Quantity> {
     match args {
-        [Value::Opaque(Opaque::Quantity(amount))] => Some(*amount),
+        [Value::Opaque(Opaque::Quantity(amount))] => Some(**amount),
         _ => None,
     }
 }
@@ -251,9 +251,9 @@ fn one(args: &[Value<'_>]) -> Option<Quantity> {
 /// Returns two quantities. The second one may be an integer.
 fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     match args {
-        [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => Some((*left, *right)),
+        [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => Some((**left, **right)),
         [Value::Opaque(Opaque::Quantity(left)), Value::Int(right)] => {
-            Some((*left, Quantity::Scaled { value: *right, scale: 0 }))
+            Some((**left, Quantity::Scaled { value: *right, scale: 0 }))
         }
         _ => None,
     }

@@ -63,6 +63,14 @@ impl Schema {
         Ok(Value::List(value::List::of(node, Some(self))))
     }
 
+    /// Returns the data and the schema of a field that is an object or a map, by its name in expressions.
+    pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
+        match self.field(node, name) {
+            Ok(Some(Value::Map(map))) => map.node(),
+            _ => None,
+        }
+    }
+
     /// Returns the value of a field of an object or a map, by its name in expressions.
     pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.shape {

@@ -111,7 +111,7 @@ impl<'a> List<'a> {
 
     /// Returns an iterator over the items.
     pub(crate) fn iter(&self) -> Items<'_, 'a> {
-        Items { pending: vec![&self.0], index: 0 }
+        Items { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
 
     /// Returns the items. An item that does not conform to its schema ends the list with its error.
@@ -179,6 +179,7 @@ impl<'a> From<Vec<Value<'a>>> for List<'a> {
 
 /// An iterator over the items of a list.
 pub(crate) struct Items<'l, 'a> {
+    current: Option<&'l Layout<'a>>,
     pending: Vec<&'l Layout<'a>>,
     index: usize,
 }
@@ -188,13 +189,13 @@ impl<'a> Iterator for Items<'_, 'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let item = match self.pending.last()? {
+            let item = match self.current? {
                 Layout::Node(node, schema) => node.item(self.index).map(|item| typed(item, *schema)),
                 Layout::Values(values, _) => values.get(self.index).cloned().map(Ok),
                 Layout::Joined(joined) => {
                     let joined = &**joined;
-                    self.pending.pop();
-                    self.pending.extend([&joined.right, &joined.left]);
+                    self.pending.push(&joined.right);
+                    self.current = Some(&joined.left);
                     continue;
                 }
             };
@@ -202,7 +203,7 @@ impl<'a> Iterator for Items<'_, 'a> {
                 self.index += 1;
                 return item;
             }
-            self.pending.pop();
+            self.current = self.pending.pop();
             self.index = 0;
         }
     }

@@ -45,7 +45,7 @@ pub enum Opaque {
     /// An IP address with the length of a prefix.
     Cidr(Cidr),
     /// A resource quantity.
-    Quantity(Quantity),
+    Quantity(Arc<Quantity>),
     /// A semantic version.
     Semver(Arc<Version>),
     /// A URL.

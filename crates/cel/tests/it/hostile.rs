@@ -99,6 +99,14 @@ fn receivers_that_macros_repeat_do_not_explode() {
 fn types_that_double_do_not_explode() {
     let expression = format!("optional.of(1){}", ".optMap(x, {x: x})".repeat(24));
     run(&expression, &json!(null));
+    for count in [15, 60] {
+        let doubled = format!("optional.of(1){}", ".optMap(x, {x: x})".repeat(count));
+        assert!(run(&format!("1 + {doubled}"), &json!(null)).len() < 1_000_000);
+        let mismatches = format!("{doubled}.optMap(x, {})", vec!["x"; 5_000].join(" && "));
+        assert!(run(&mismatches, &json!(null)).len() < 10_000_000);
+        let entries: String = (0..2_000).map(|index| format!("{index}: 1, ")).collect();
+        assert!(run(&format!("{doubled}.optMap(x, {{-1: x, {entries}}})"), &json!(null)).len() < 10_000_000);
+    }
     run(&format!("[{}]", "[[],{}],".repeat(8_000)), &json!(null));
     run(&format!("[{}]", "{[]:[]},".repeat(8_000)), &json!(null));
 }
@@ -138,6 +146,10 @@ fn free_loops_end() {
         "self.ab.matches('(a|b)*a(a|b){900}c')",
         "self.ab.findAll('(a|b)*a(a|b){400}c').size()",
         "self.l.map(i, self.l).flatten().size()",
+        "lists.range(300000).all(i, [?self.l] == [] || true)",
+        "lists.range(300000).all(i, {?'a': self.l} == {} || true)",
+        "lists.range(300000).all(i, [self.l].join() == '' || true)",
+        "lists.range(300000).all(i, self.o[self.s] == 1)",
         "lists.range(10000).map(i, self.s.split('')).size()",
     ] {
         run(expression, &data);

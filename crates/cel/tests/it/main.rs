@@ -4,5 +4,6 @@
 mod answers;
 mod hostile;
 mod libraries;
+mod peer;
 mod rules;
 mod spec;

@@ -1,0 +1,107 @@
+//! The workloads of the area `cel`. `go/cel` runs the same workloads on cel-go.
+//!
+//! The rules are of the kind that Gateway API and autoscalers have. They hold for the object, so no rule ends early.
+
+use cel::Context;
+use pintle_cel::{Activation, CALL_LIMIT, Environment, Program, Type};
+use serde_json::Value;
+
+use crate::Sample;
+use crate::meter::{Tally, measure};
+
+/// Rules, one a line.
+const RULES: &str = include_str!("cel/rules.txt");
+const OBJECT: &str = include_str!("cel/object.json");
+/// How often all rules are compiled and evaluated.
+const COMPILED: usize = 500;
+const EVALUATED: usize = 20_000;
+
+/// Runs a workload once. `None` if there is no such workload.
+///
+/// # Panics
+///
+/// If a rule cannot be compiled or does not hold.
+pub type Work = fn(quick: bool) -> Sample;
+
+/// The workloads by name. Those of the peer begin with `peer-`.
+pub const WORKS: &[(&str, Work)] = &[
+    ("compile", |quick| compile(quick, ours)),
+    ("peer-compile", |quick| compile(quick, theirs)),
+    ("evaluate", |quick| evaluate(quick, |_| true)),
+    ("peer-evaluate", |quick| evaluate_peer(quick, |_| true)),
+    ("evaluate-fields", |quick| evaluate(quick, |rule| !is_loop(rule))),
+    ("peer-evaluate-fields", |quick| evaluate_peer(quick, |rule| !is_loop(rule))),
+    ("evaluate-loops", |quick| evaluate(quick, |rule| is_loop(rule) && !is_pattern(rule))),
+    ("peer-evaluate-loops", |quick| evaluate_peer(quick, |rule| is_loop(rule) && !is_pattern(rule))),
+    ("evaluate-patterns", |quick| evaluate(quick, is_pattern)),
+    ("peer-evaluate-patterns", |quick| evaluate_peer(quick, is_pattern)),
+];
+
+fn is_loop(rule: &str) -> bool {
+    ["all(", "exists(", "filter(", "map("].iter().any(|part| rule.contains(part))
+}
+
+fn is_pattern(rule: &str) -> bool {
+    rule.contains("matches('")
+}
+
+fn rounds(quick: bool, full: usize) -> usize {
+    if quick { full / 50 } else { full }
+}
+
+fn ours(rule: &str) {
+    environment().compile(rule).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn theirs(rule: &str) {
+    cel::Program::compile(rule).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn environment() -> Environment {
+    Environment::new().variable("self", Type::Dyn)
+}
+
+/// Compiles all rules. An operation is one rule: parser, type checker and plan.
+fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
+    RULES.lines().for_each(&compile);
+    let rounds = rounds(quick, COMPILED);
+    measure(|| {
+        for _ in 0..rounds {
+            RULES.lines().for_each(&compile);
+        }
+        Tally::operations(rounds * RULES.lines().count())
+    })
+}
+
+fn object() -> Value {
+    serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Evaluates compiled rules over JSON. An operation is one rule, with its cost counted.
+fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
+    let environment = environment();
+    let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
+    let programs: Vec<Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));
+    let object = object();
+    let activation = Activation::new().bind("self", &object);
+    run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
+}
+
+/// The same with the peer. The object is converted before the measurement.
+fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
+    let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
+    let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));
+    let mut context = Context::default();
+    context.add_variable("self", object()).unwrap_or_else(|error| panic!("{error}"));
+    run(quick, &programs, |program| program.execute(&context) == Ok(cel::Value::Bool(true)))
+}
+
+fn run<P>(quick: bool, programs: &[P], holds: impl Fn(&P) -> bool) -> Sample {
+    programs.iter().enumerate().for_each(|(index, program)| assert!(holds(program), "rule {index} does not hold"));
+    let rounds = rounds(quick, EVALUATED);
+    measure(|| {
+        let held: usize = (0..rounds).map(|_| programs.iter().filter(|program| holds(program)).count()).sum();
+        assert_eq!(held, rounds * programs.len(), "a rule does not hold");
+        Tally::operations(held)
+    })
+}

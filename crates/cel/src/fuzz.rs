@@ -1,0 +1,116 @@
+//! Entry points for fuzzing, used by `fuzz/` and by the tests below. Each function panics if a property does not hold.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
+
+mod grammar;
+
+use std::sync::Arc;
+
+use crate::{Activation, Environment, Program, Schema, Type};
+
+/// A tenth of kube-apiserver's limit, so that one input takes at most some tens of milliseconds.
+const BUDGET: u64 = 100_000;
+/// The longest text that a result may have: a message has types, and types have a limited size.
+const LONGEST: usize = 64 << 20;
+
+/// Compiles an expression over untyped variables. Findings must point into the text.
+pub fn cel_expression(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let environment = Environment::new().variable("self", Type::Dyn).variable("a.b", Type::list(Type::String));
+    compile(&environment.with_patches(), text);
+}
+
+fn compile(environment: &Environment, text: &str) -> Option<Program> {
+    let length = text.chars().count() as u32;
+    match environment.compile(text) {
+        Ok(program) => {
+            let estimate = program.estimate();
+            assert!(estimate.min <= estimate.max, "{text:?}: {estimate:?}");
+            Some(program)
+        }
+        Err(error) => {
+            assert!(error.to_string().len() < LONGEST);
+            assert!(!error.issues().is_empty());
+            for issue in error.issues() {
+                assert!(issue.offset().is_none_or(|at| at <= length), "{text:?}: {issue:?}");
+            }
+            None
+        }
+    }
+}
+
+/// Reads a schema and data in the first two lines, and compiles and evaluates the rule in the rest.
+pub fn cel_rule(bytes: &[u8]) {
+    let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
+    let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
+    let (Ok(schema), Ok(data)) = (serde_json::from_slice(schema), serde_json::from_slice(data)) else { return };
+    let (schema, data): (serde_json::Value, serde_json::Value) = (schema, data);
+    let Ok(rule) = std::str::from_utf8(rule) else { return };
+    let schema = Arc::new(Schema::resource(&schema));
+    assert!(schema.max_cardinality() > 0);
+    let Some(program) = compile(&Environment::new().data("self", &schema), rule) else { return };
+    evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
+}
+
+/// Evaluates an expression of the grammar that the bytes choose, with values at the edges of their types.
+pub fn cel_evaluation(bytes: &[u8]) {
+    let text = grammar::expression(bytes);
+    let environment = Environment::new().variable("self", Type::Dyn);
+    let data = serde_json::json!({"a": [1, 2.5, "x", null, true, {"b": []}], "s": "\u{e9}1:%d/\u{0}", "n": i64::MIN});
+    let Some(program) = compile(&environment, &text) else { return };
+    evaluate(&program, &Activation::new().bind("self", &data));
+}
+
+/// Two evaluations must agree, and a budget below the cost must end the evaluation.
+fn evaluate(program: &Program, activation: &Activation<'_>) {
+    let first = program.evaluate(activation, BUDGET);
+    let second = program.evaluate(activation, BUDGET);
+    let cost = match (&first, &second) {
+        (Ok(first), Ok(second)) => {
+            assert_eq!(first.value.to_string(), second.value.to_string());
+            assert_eq!(first.cost, second.cost);
+            assert!(first.value.to_string().len() < LONGEST);
+            let _ = first.value.to_json();
+            first.cost
+        }
+        (Err(first), Err(second)) => {
+            assert_eq!(first, second);
+            assert!(first.message().len() < LONGEST);
+            if first.is_out_of_budget() {
+                return;
+            }
+            first.cost()
+        }
+        _ => panic!("one evaluation fails and another one does not: {first:?} {second:?}"),
+    };
+    assert!(cost <= BUDGET);
+    if let Some(less) = cost.checked_sub(1) {
+        assert!(program.evaluate(activation, less).is_err_and(|error| error.is_out_of_budget()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_testing::replay_corpus;
+
+    use super::*;
+
+    fn replay(name: &str, check: fn(&[u8])) {
+        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+    }
+
+    #[test]
+    fn any_expression_compiles_or_has_findings() {
+        replay("cel_expression", cel_expression);
+    }
+
+    #[test]
+    fn any_rule_is_evaluated_within_its_budget() {
+        replay("cel_rule", cel_rule);
+    }
+
+    #[test]
+    fn any_function_takes_extreme_values() {
+        replay("cel_evaluation", cel_evaluation);
+    }
+}

@@ -1,0 +1,5 @@
+//! A CEL expression.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_cel::fuzz::cel_expression(bytes));
