@@ -139,6 +139,8 @@ pub(super) struct Stop;
 pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
+    /// The variables with the data of the request.
+    data: [(&'static str, Value<'a>); 5],
     budget: Cell<u64>,
     /// The values of the policy's variables. Each is computed when an expression first reads it.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
@@ -149,7 +151,15 @@ pub(super) struct Scope<'a> {
 impl<'a> Scope<'a> {
     pub(super) fn new(policy: &'a CompiledPolicy, inputs: &'a Inputs<'a>, budget: u64) -> Self {
         let variables = policy.variables.iter().map(|_| OnceCell::new()).collect();
-        Self { policy, inputs, budget: Cell::new(budget), variables, depth: Cell::new(0) }
+        let json = |value: Option<&'a Json>| value.map_or(Value::Null, |value| Value::of(value));
+        let data = [
+            ("object", json(inputs.object)),
+            ("oldObject", json(inputs.old_object)),
+            ("params", json(inputs.params)),
+            ("request", json(Some(inputs.request))),
+            ("namespaceObject", json(inputs.namespace)),
+        ];
+        Self { policy, inputs, data, budget: Cell::new(budget), variables, depth: Cell::new(0) }
     }
 
     /// Returns the value of an expression, or a message with its error.
@@ -233,20 +243,21 @@ impl<'a> Scope<'a> {
 
 impl<'a> Variables<'a> for Scope<'a> {
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {
-        let Inputs { object, old_object, params, request, namespace, authorizer, resource } = self.inputs;
-        let json = |value: Option<&'a Json>| value.map_or(Value::Null, |value| Value::of(value));
-        Some(Ok(match name {
-            "object" => json(*object),
-            "oldObject" => json(*old_object),
-            "params" => json(*params),
-            "request" => json(Some(request)),
-            "namespaceObject" => json(*namespace),
-            "authorizer" => Value::authorizer(authorizer.clone()),
-            "authorizer.requestResource" => Value::resource_authorizer(authorizer.clone(), resource.clone()),
+        let Inputs { authorizer, resource, .. } = self.inputs;
+        if let Some(known) = self.known(name) {
+            return Some(Ok(known.clone()));
+        }
+        match name {
+            "authorizer" => Some(Ok(Value::authorizer(authorizer.clone()))),
+            "authorizer.requestResource" => Some(Ok(Value::resource_authorizer(authorizer.clone(), resource.clone()))),
             other => {
-                let name = other.strip_prefix("variables.")?;
-                return self.policy.variable_indexes.get(name).map(|at| self.variable(*at));
+                let at = self.policy.variable_indexes.get(other.strip_prefix("variables.")?)?;
+                Some(self.variable(*at))
             }
-        }))
+        }
+    }
+
+    fn known(&self, name: &str) -> Option<&Value<'a>> {
+        self.data.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
