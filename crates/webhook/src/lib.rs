@@ -70,9 +70,12 @@
 
 mod admission;
 mod answer;
+mod budget;
 #[cfg(feature = "server")]
 mod certificate;
 mod change;
+#[cfg(feature = "server")]
+mod connections;
 mod decode;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -142,7 +142,7 @@ impl<W: World> Kit<W> {
     }
 
     async fn disturbed(&self, seed: u64, kind: Kind, undisturbed: &Undisturbed) -> Result<SeedReport, Violation> {
-        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas);
+        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
         let what = script.to_string();
         let lab = self.lab(seed).await?;
         let progress = Progress::new();
