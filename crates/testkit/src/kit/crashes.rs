@@ -70,7 +70,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn survives_crashes(&self) -> Result<CrashReport, Violation> {
         let undisturbed = self.undisturbed()?;
         let downtimes: &[bool] = if self.steps.len() > 1 { &[false, true] } else { &[false] };
