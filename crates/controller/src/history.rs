@@ -12,6 +12,8 @@ use pintle_meta::ObjectKey;
 const CAUSES: usize = 8;
 /// At least this many keys are kept, those with the newest causes, and at most twice as many.
 const KEYS: usize = 5_000;
+/// How many bytes of an error text are kept. Without this, thousands of keys that fail with long texts would use much memory.
+const ERROR: usize = 512;
 
 /// Why a key was added to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub enum CauseReason {
     },
     /// The last call failed.
     Retry {
-        /// The error, the panic or the timeout.
+        /// The error, the panic or the timeout, shortened to 512 bytes.
         error: String,
     },
     /// An earlier run of the controller did not finish the key.
@@ -75,7 +77,7 @@ pub struct LastCall {
     pub at: SystemTime,
     /// How long it took.
     pub took: Duration,
-    /// The error, if it failed.
+    /// The error, if it failed, shortened to 512 bytes.
     pub error: Option<String>,
     /// The number of consecutive failures.
     pub failures: u32,
@@ -104,7 +106,10 @@ struct State {
 }
 
 impl Histories {
-    pub(crate) fn cause(&self, key: &ObjectKey, reason: CauseReason) {
+    pub(crate) fn cause(&self, key: &ObjectKey, mut reason: CauseReason) {
+        if let CauseReason::Retry { error } = &mut reason {
+            shorten(error);
+        }
         let cause = KeyCause { at: SystemTime::now(), reason };
         self.with(key, |history| {
             history.total += 1;
@@ -115,7 +120,8 @@ impl Histories {
         });
     }
 
-    pub(crate) fn called(&self, key: &ObjectKey, call: LastCall) {
+    pub(crate) fn called(&self, key: &ObjectKey, mut call: LastCall) {
+        call.error.as_mut().map(shorten);
         self.with(key, |history| history.last_call = Some(call));
     }
 
@@ -169,6 +175,15 @@ impl Histories {
     }
 }
 
+/// Shortens a text to 512 bytes.
+fn shorten(text: &mut String) {
+    if text.len() > ERROR {
+        text.truncate(text.floor_char_boundary(ERROR - '…'.len_utf8()));
+        text.push('…');
+        text.shrink_to_fit();
+    }
+}
+
 impl fmt::Display for CauseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -212,6 +227,24 @@ mod tests {
         let history = histories.get(&key(1)).unwrap();
         assert_eq!((history.causes.len(), history.total), (CAUSES, 20));
         assert_eq!(history.causes[0].reason, CauseReason::Requeue { after: Duration::from_secs(12) });
+    }
+
+    #[test]
+    fn long_error_texts_are_shortened() {
+        let (histories, error) = (Histories::default(), "ü".repeat(10_000));
+        let call =
+            LastCall { at: SystemTime::UNIX_EPOCH, took: Duration::ZERO, error: Some(error.clone()), failures: 1 };
+        histories.called(&key(1), call);
+        histories.cause(&key(1), CauseReason::Retry { error });
+        let history = histories.get(&key(1)).unwrap();
+        let CauseReason::Retry { error } = &history.causes[0].reason else { panic!("{:?}", history.causes) };
+        for text in [error, &history.last_call.unwrap().error.unwrap()] {
+            assert!(
+                text.ends_with("ü…") && (ERROR - 3..=ERROR).contains(&text.len()) && text.capacity() <= ERROR,
+                "{}",
+                text.len()
+            );
+        }
     }
 
     #[test]

@@ -63,7 +63,8 @@
 //!
 //! # The crates
 //!
-//! - **Operating**: [`operator`] has the manager, controllers with a context, probes and metrics.
+//! - **Operating**: [`operator`] has the manager, controllers with a context, probes and metrics. With the feature `webhook`, `webhook` has
+//!   admission and conversion webhooks.
 //! - **Defining**: [`crd`] makes CustomResourceDefinitions of your structs.
 //! - **Expressions**: `cel`, with the feature of the same name, evaluates rules of CustomResourceDefinitions and other CEL expressions.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
@@ -74,8 +75,8 @@
 //!   records Events for users.
 //! - **Shared**: [`meta`] has the common types. [`metrics`] is the interface to your metrics library:
 //!   [`ClusterConfig::metrics`].
-//! - **Tests and demos**: `apiserver` and `testing`, with the features of the same names; `schema`, `fieldmanager` and
-//!   `store`, with the feature `schema`.
+//! - **Tests and demos**: `apiserver`, with the feature of that name; `testkit` for whole operators and `testing` for parts of them, with
+//!   the feature `testing`; `schema`, `fieldmanager` and `store`, with the feature `schema`.
 //!
 //! # Coming from controller-runtime
 //!
@@ -100,7 +101,9 @@
 //! | `source.Channel` | [`controller::Trigger`] |
 //! | `// +kubebuilder:…` markers, controller-gen | `#[derive(Resource)]`: [`crd`]; [`operator::Manager::install`] |
 //! | `kubebuilder init` | `cargo xtask new-operator NAME` in the repository |
+//! | `builder.WebhookManagedBy(mgr)`, `CustomDefaulter`, `CustomValidator`, `conversion.Hub` | `webhook::Webhook::mutate`, `validate` and `webhook::Hub`, with the feature `webhook`; `Manager::webhooks` serves and registers them |
 //! | `envtest.Environment` | `Cluster::embedded`, with the feature `apiserver`: no binaries, and faults on demand |
+//! | Gomega's `Eventually` and `Consistently` | `testkit::eventually` and `consistently`, on a paused clock; `testkit::Kit` runs the whole operator |
 //!
 //! # Coming from client-go
 //!
@@ -158,7 +161,8 @@
 //! | `events::Recorder`, `Reporter` | [`operator::Context::event`], [`Cluster::recorder`] |
 //! | `kube-leader-election` and others | [`operator::Manager::leader_election`], [`Cluster::elector`] |
 //! | `owner_ref`, `controller_owner_ref` | done by [`operator::Context::apply`]; [`meta::OwnerReference::controller_of`] converts to k8s-openapi's type |
-//! | a mocked `tower::Service` in tests | `testing` and `Cluster::embedded`, with the features `testing` and `apiserver` |
+//! | `kube::core::admission`, with a web framework | `webhook::Webhook`, with the feature `webhook` |
+//! | a mocked `tower::Service` in tests | `testkit::Kit`, `testing` and `Cluster::embedded`, with the feature `testing` |
 //!
 //! # Versions of other crates
 //!
@@ -223,6 +227,10 @@ facade! {
     store: pintle_store;
     #[cfg(feature = "testing")]
     testing: pintle_testing;
+    #[cfg(feature = "testing")]
+    testkit: pintle_testkit;
+    #[cfg(feature = "webhook")]
+    webhook: pintle_webhook;
     workqueue: pintle_workqueue;
 }
 

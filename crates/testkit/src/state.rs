@@ -1,8 +1,8 @@
 //! The state at the end of a run, in a form that can be compared with another run.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ServerSnapshot};
 use serde_json::Value;
 
 use crate::fields::{differences, hide_secrets, normalize, replace, short};
@@ -20,11 +20,11 @@ pub(crate) struct State {
 
 /// The objects of a server before the run.
 #[derive(Clone, Debug)]
-pub(crate) struct Baseline(HashSet<String>);
+pub(crate) struct Baseline(ServerSnapshot);
 
 impl Baseline {
     pub(crate) fn of(server: &ApiServer) -> Self {
-        Self(server.snapshot().to_text().lines().skip(1).map(str::to_owned).collect())
+        Self(server.snapshot())
     }
 }
 
@@ -38,9 +38,8 @@ struct Stored {
 impl State {
     pub(crate) fn of(server: &ApiServer, baseline: &Baseline, mut world: Value) -> Self {
         normalize(&mut world);
-        let text = server.snapshot().to_text();
-        let stored: Vec<Stored> =
-            text.lines().skip(1).filter(|line| !baseline.0.contains(*line)).filter_map(parse).collect();
+        let text = server.snapshot().since(&baseline.0).to_text();
+        let stored: Vec<Stored> = text.lines().skip(1).filter_map(parse).collect();
         let names: HashMap<String, String> = stored.iter().flat_map(stable_names).collect();
         let mut objects = BTreeMap::<String, Vec<Value>>::new();
         for Stored { resource, key, mut object } in stored {

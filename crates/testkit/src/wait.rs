@@ -9,11 +9,20 @@ use crate::Violation;
 
 /// The time limit of [`eventually`].
 const LIMIT: Duration = Duration::from_secs(120);
-/// The interval between two observations.
+/// The shortest interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// The longest interval, as a part of the time since the start. So a long wait has at most some hundred observations.
+const PART: u32 = 50;
+
+/// Returns the interval after this time.
+fn interval(since: Duration) -> Duration {
+    INTERVAL.max(since / PART)
+}
 
 /// Observes a value until `accept` returns true, and returns that value. It waits at most two minutes, by tokio's clock. See
 /// [`eventually_within`] for another limit.
+///
+/// The interval between two observations is 20 ms. After a second it grows, to 2% of the time since the start.
 ///
 /// # Examples
 ///
@@ -63,7 +72,8 @@ pub async fn eventually_within<T: Debug>(
     mut observe: impl AsyncFnMut() -> T,
     mut accept: impl FnMut(&T) -> bool,
 ) -> Result<T, Violation> {
-    let end = Instant::now() + within;
+    let start = Instant::now();
+    let end = start + within;
     loop {
         let is_last = Instant::now() >= end;
         let observed = observe().await;
@@ -74,12 +84,12 @@ pub async fn eventually_within<T: Debug>(
             let observed = format!("{observed:?}");
             return Err(Violation::NotInTime { what: what.into(), within, observed });
         }
-        sleep_until(end.min(Instant::now() + INTERVAL)).await;
+        sleep_until(end.min(Instant::now() + interval(start.elapsed()))).await;
     }
 }
 
 /// Observes a value for some time, by tokio's clock, and checks that `accept` returns true each time. Returns the last value. The value
-/// is observed at least once, and once more at the end.
+/// is observed at least once, and once more at the end. The intervals are those of [`eventually`].
 ///
 /// # Errors
 ///
@@ -105,7 +115,7 @@ pub async fn consistently<T: Debug>(
         if is_last {
             return Ok(observed);
         }
-        sleep_until((start + during).min(Instant::now() + INTERVAL)).await;
+        sleep_until((start + during).min(Instant::now() + interval(start.elapsed()))).await;
     }
 }
 
@@ -118,8 +128,17 @@ mod tests {
         let late = eventually("the answer", async || Some(41), |value| *value == Some(42)).await;
         assert_eq!(late.unwrap_err().to_string(), "the answer: not within 120 s; last observed: Some(41)");
         let start = Instant::now();
-        let observe = async || start.elapsed().as_secs();
+        let mut count = 0;
+        let observe = async || {
+            count += 1;
+            start.elapsed().as_secs()
+        };
         let broken = consistently(Duration::from_secs(9), "it is early", observe, |seconds| *seconds < 4).await;
-        assert_eq!(broken.unwrap_err().to_string(), "it is early: no longer true after 4 s; observed: 4");
+        let broken = broken.unwrap_err().to_string();
+        assert!(
+            broken.starts_with("it is early: no longer true after 4") && broken.ends_with("observed: 4"),
+            "{broken}"
+        );
+        assert!((50..200).contains(&count), "{count} observations");
     }
 }

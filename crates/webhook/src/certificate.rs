@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -54,16 +56,16 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. The result is empty if no file has them.
+    /// Reads the certificates that the API server must trust. Other parts of the file, such as keys, are left out. The result is empty if
+    /// [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or it has no certificate.
     pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
         let Some(path) = &self.authority else { return Ok(Vec::new()) };
-        let pem = read(path)?;
-        chain(path, &pem)?;
-        Ok(pem.to_vec())
+        // The result becomes a part of public objects. A private key in the file must not.
+        Ok(chain(path, &read(path)?)?.iter().flat_map(|certificate| to_pem(certificate)).collect())
     }
 
     fn read(&self) -> Result<Pair, CertificateError> {
@@ -136,6 +138,17 @@ fn chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Certif
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|_| content("a certificate is no valid PEM".into()))?;
     if chain.is_empty() { Err(content("it has no certificate as PEM".into())) } else { Ok(chain) }
+}
+
+fn to_pem(certificate: &[u8]) -> Vec<u8> {
+    const LINE: usize = 64;
+    let mut pem = b"-----BEGIN CERTIFICATE-----\n".to_vec();
+    for line in STANDARD.encode(certificate).as_bytes().chunks(LINE) {
+        pem.extend_from_slice(line);
+        pem.push(b'\n');
+    }
+    pem.extend_from_slice(b"-----END CERTIFICATE-----\n");
+    pem
 }
 
 /// The content of the two files.

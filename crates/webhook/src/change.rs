@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::mem;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The fields that identify the elements of Kubernetes' lists, in the order in which they are tried.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
@@ -99,10 +99,30 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
 }
 
-/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal.
+/// The most operations of a patch. The API server needs quadratic time for thousands of operations on one list.
+const OPERATIONS: usize = 500;
+
+/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. A patch with too many operations is replaced by one
+/// that sets whole members of the object, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
-    (!patch.0.is_empty()).then_some(patch)
+    match (sent, merged) {
+        _ if patch.0.is_empty() => None,
+        (Value::Object(sent), Value::Object(merged)) if patch.0.len() > OPERATIONS => {
+            // The operations are valid, so the short patch decodes.
+            Some(serde_json::from_value(members(sent, merged)).unwrap_or(patch))
+        }
+        _ => Some(patch),
+    }
+}
+
+/// Returns the operations that set and remove whole members.
+fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
+    let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+    let changed = merged.iter().filter(|(name, new)| sent.get(*name) != Some(new));
+    let set = changed.map(|(name, new)| json!({"op": "add", "path": path(name), "value": new}));
+    let removed = sent.keys().filter(|name| !merged.contains_key(*name));
+    set.chain(removed.map(|name| json!({"op": "remove", "path": path(name)}))).collect()
 }
 
 /// The parts of the metadata that a conversion may change.
@@ -121,4 +141,20 @@ pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, m
         }
     }
     metadata
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_change_is_a_short_patch() {
+        let sent = json!({"spec": {"list": vec![1; 20_000]}, "a/b~": 1, "gone": vec![0; 600], "kept": [1]});
+        let merged = json!({"spec": {"list": []}, "a/b~": vec![2; 600], "kept": [1]});
+        let patch = patch(&sent, &merged).unwrap();
+        assert_eq!(patch.0.len(), 3, "{patch}");
+        let mut patched = sent;
+        json_patch::patch(&mut patched, &patch).unwrap();
+        assert_eq!(patched, merged);
+    }
 }

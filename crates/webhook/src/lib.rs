@@ -1,11 +1,83 @@
-//! Webhooks for Kubernetes: typed handlers that validate, change and convert objects, as a `tower` service.
+//! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
+//!
+//! A handler is an async function. It gets an [`Admission`] with the decoded object, and returns `()`, the changed object, or a [`Denial`].
+//! The crate reads and writes the reviews of the API server, computes the JSON patch, and makes the objects that register the webhooks.
+//!
+//! ```
+//! use pintle_meta::ObjectMeta;
+//! use pintle_webhook::{Admission, Denial, Endpoint, Webhook, Webhooks};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone, Deserialize, Serialize)]
+//! struct Website {
+//!     metadata: ObjectMeta,
+//!     domain: String,
+//! }
+//! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+//!
+//! async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
+//!     let mut site = request.object;
+//!     site.domain.make_ascii_lowercase();
+//!     Ok(site) // The patch is computed.
+//! }
+//!
+//! async fn keep_domain(request: Admission<Website>) -> Result<(), Denial> {
+//!     match request.old {
+//!         Some(old) if old.domain != request.object.domain => Err(Denial::invalid("domain", "cannot change")),
+//!         _ => Ok(()),
+//!     }
+//! }
+//!
+//! let webhooks = Webhooks::new()
+//!     .add(Webhook::mutate(lower_case))
+//!     .add(Webhook::validate(keep_domain))
+//!     .endpoint(Endpoint::service("website-system", "website-controller"));
+//! let paths: Vec<_> = webhooks.paths().collect();
+//! assert_eq!(paths, ["/mutate/example.com/v1/websites", "/validate/example.com/v1/websites"]);
+//!
+//! // The configuration calls the webhooks for creations and updates of websites.
+//! let configuration = webhooks.mutating_configuration("website-controller", b"").unwrap();
+//! assert_eq!(configuration.webhooks[0]["rules"][0]["operations"], serde_json::json!(["CREATE", "UPDATE"]));
+//!
+//! // A test calls a handler directly.
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+//! # runtime.block_on(async {
+//! let site = |domain: &str| Website { metadata: ObjectMeta::new("team-a", "blog"), domain: domain.into() };
+//! let denial = keep_domain(Admission::update(site("a.example"), site("b.example"))).await.unwrap_err();
+//! assert_eq!(denial.status().code, 422);
+//! # });
+//! ```
+//!
+//! `Manager::webhooks` of the crate `pintle-operator` serves them over TLS and registers them in the cluster. Without a manager, use the
+//! feature `server`, which adds `WebhookServer`, or pass [`Webhooks`] to another server: it is a `tower` service for HTTP requests.
+//!
+//! # Main types
+//!
+//! - A [`Webhook`] has a validating or a mutating handler, and the rules for which the API server calls it.
+//! - A [`Hub`] converts objects between the versions of a kind.
+//! - [`Webhooks`] has all of them. It is the service, and makes the objects that register them: [`ValidatingWebhookConfiguration`],
+//!   [`MutatingWebhookConfiguration`] and the conversion of a definition.
+//! - An [`Admission`] is the request that a handler gets. It answers with [`Allowed`] or a [`Denial`].
+//! - An [`Endpoint`] says where the API server finds the webhooks.
+//!
+//! # Guarantees
+//!
+//! - A handler that panics, fails or exceeds its time limit becomes a denial. It has no effect on other requests.
+//! - A patch has only the changes of the handler. Fields that the Rust type does not know keep their values.
+//! - A conversion changes no metadata except labels and annotations.
+//! - The bodies in flight use at most 256 MiB. A body that is too large, invalid or late is rejected.
+//! - No `Debug` output, log or error contains an object or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admission;
 mod answer;
+mod budget;
 #[cfg(feature = "server")]
 mod certificate;
 mod change;
+#[cfg(feature = "server")]
+mod connections;
 mod decode;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -33,3 +105,8 @@ pub use review::{
 pub use server::{WebhookServer, WebhookServerError};
 pub use webhook::{FailurePolicy, Webhook};
 pub use webhooks::Webhooks;
+
+// Runs the example of the README as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

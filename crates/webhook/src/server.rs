@@ -12,8 +12,8 @@ use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -21,15 +21,18 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use crate::certificate::Current;
+use crate::connections::{Connection, Connections};
 use crate::{CertificateError, CertificateFiles, Webhooks};
 
-/// How many connections are open at once. More wait.
+/// How many connections are open at once. The longest idle one gives way to another one. If none is idle, more connections wait.
 const CONNECTIONS: usize = 256;
 /// How many requests of one HTTP/2 connection are in flight. kube-apiserver uses one connection for all of its calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The time limit for the head of an HTTP/1 request, and the longest idle time of such a connection. Go's clients close them after 90 s.
-const HEAD: Duration = Duration::from_secs(90);
+/// The longest time without a request. Go's clients close an idle connection after 90 s.
+const IDLE: Duration = Duration::from_secs(120);
+/// How long the end of a connection without a request may take.
+const CLOSE: Duration = Duration::from_secs(1);
 /// The interval of HTTP/2 pings, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
@@ -171,13 +174,12 @@ async fn accept(
     aborted: &CancellationToken,
     tasks: &TaskTracker,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Connections::new(CONNECTIONS);
     loop {
-        // Fails only if the semaphore is closed, which never happens.
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let connection = connection(stream, acceptor.clone(), webhooks.clone(), stop.clone(), slot);
+                let Some(opened) = connections.open().await else { return };
+                let connection = connection(stream, acceptor.clone(), webhooks.clone(), stop.clone(), opened);
                 let aborted = aborted.clone();
                 tasks.spawn(async move {
                     aborted.run_until_cancelled(connection).await;
@@ -192,20 +194,33 @@ async fn accept(
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     acceptor: TlsAcceptor,
     webhooks: Webhooks,
     stop: CancellationToken,
-    _slot: OwnedSemaphorePermit,
+    opened: Arc<Connection>,
 ) {
-    let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "the TLS handshake of a connection for webhooks failed"),
-        Err(_) => return tracing::debug!("the TLS handshake of a connection for webhooks timed out"),
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream) => accepted,
+        () = opened.is_useless(HANDSHAKE) => return tracing::debug!("the TLS handshake of a connection for webhooks timed out"),
     };
-    let service = service_fn(move |request| webhooks.clone().call(request));
+    let stream = match accepted {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "the TLS handshake of a connection for webhooks failed"),
+    };
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let requests = opened.clone();
+    let service = service_fn(move |request| {
+        let (in_flight, answer) = (requests.request(), webhooks.clone().call(request));
+        async move {
+            let _in_flight = in_flight;
+            answer.await
+        }
+    });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    // Without this, a client that sends nothing after the handshake could keep the connection open.
+    http = if is_http2 { http.http2_only() } else { http.http1_only() };
+    http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
@@ -217,6 +232,17 @@ async fn connection(
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
+        }
+        () = opened.is_useless(IDLE) => {
+            connection.as_mut().graceful_shutdown();
+            loop {
+                match timeout(CLOSE, connection.as_mut()).await {
+                    Ok(ended) => break ended,
+                    // A request has arrived in the same moment.
+                    Err(_) if opened.is_busy() => {}
+                    Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
+                }
+            }
         }
     };
     if let Err(error) = ended {
@@ -231,5 +257,73 @@ impl fmt::Debug for WebhookServer {
             .field("certificate", &self.certificate)
             .field("webhooks", &self.webhooks)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::time::Instant;
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+
+    /// Returns the two sides of TLS.
+    fn tls(protocol: &str) -> (TlsAcceptor, TlsConnector) {
+        let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.svc".into()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let server =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+        let mut server = server.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).unwrap();
+        let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let mut client = client.with_root_certificates(roots).with_no_client_auth();
+        server.alpn_protocols = vec![protocol.into()];
+        client.alpn_protocols = vec![protocol.into()];
+        (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_sends_no_request_is_disconnected() {
+        for protocol in ["h2", "http/1.1"] {
+            let (acceptor, connector) = tls(protocol);
+            let (client, server) = duplex(1 << 16);
+            let opened = Connections::new(1).open().await.unwrap();
+            let serve = connection(server, acceptor, Webhooks::new(), CancellationToken::new(), opened);
+            let start = Instant::now();
+            let silent = async {
+                let name = ServerName::try_from("a.svc").unwrap();
+                let mut stream = connector.connect(name, client).await.unwrap();
+                // The server may send its settings. The end can be an error, because the server closes without a notice.
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            };
+            tokio::join!(serve, silent);
+            assert!((IDLE..IDLE + 2 * CLOSE).contains(&start.elapsed()), "{protocol}: {:?}", start.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn longest_idle_connection_gives_way() {
+        let connections = Connections::new(2);
+        let (busy, idle) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let request = busy.request();
+        let (third, ()) = tokio::join!(connections.open(), async move {
+            idle.is_useless(IDLE).await;
+            drop(idle);
+        });
+        assert!(third.is_some() && !busy.must_give_way());
+        drop(request);
+        let third = third.unwrap();
+        let (fourth, ()) = tokio::join!(connections.open(), async move {
+            third.is_useless(IDLE).await;
+            drop(third);
+        });
+        assert!(fourth.is_some() && !busy.must_give_way(), "the connection with the last request stays");
     }
 }

@@ -15,13 +15,13 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use pintle_meta::DecodeError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use crate::budget::Budget;
 use crate::hub::failed;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
-use crate::webhooks::{PERMIT, Route, Webhooks};
+use crate::webhooks::{Route, Webhooks};
 
 /// The largest body of an admission review. An object has at most 3 MiB, and an update sends it twice.
 const ADMISSION_BYTES: usize = 8 << 20;
@@ -66,7 +66,7 @@ where
     }
 }
 
-async fn respond<B>(route: &Route, request: Request<B>, budget: Arc<Semaphore>) -> Result<Answer, Answer>
+async fn respond<B>(route: &Route, request: Request<B>, budget: Arc<Budget>) -> Result<Answer, Answer>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -80,11 +80,15 @@ where
     let largest =
         body.size_hint().upper().map_or(size, |upper| usize::try_from(upper).map_or(size, |upper| upper.min(size)));
     let body = async {
-        // A body has at most 64 MiB, so the number of permits fits.
-        let permits = budget.acquire_many_owned(largest.div_ceil(PERMIT).max(1) as u32).await;
-        (read(body, size).await, permits)
+        let permits = budget.reserve(largest).await;
+        let arriving = budget.arriving();
+        let body = tokio::select! {
+            body = read(body, size) => body,
+            () = arriving.must_give_way() => Err(text(StatusCode::REQUEST_TIMEOUT, "the body arrives too slowly\n".into())),
+        };
+        (body, permits)
     };
-    // The semaphore is never closed. The permits are kept until the response is complete.
+    // The permits are kept until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };

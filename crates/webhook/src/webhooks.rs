@@ -7,15 +7,10 @@ use std::sync::Arc;
 use pintle_meta::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 
+use crate::budget::Budget;
 use crate::hub::{Conversion, Hub};
 use crate::{Endpoint, Webhook};
-
-/// The memory that the bodies in flight may use in all. Further requests wait.
-const BODY_BUDGET: usize = 256 << 20;
-/// The part of the budget that belongs to one permit.
-pub(crate) const PERMIT: usize = 64 << 10;
 
 /// The webhooks of a program: a `tower` service, and their registration in the cluster.
 ///
@@ -28,7 +23,7 @@ pub(crate) const PERMIT: usize = 64 << 10;
 /// | not POST | 405 |
 /// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
 /// | a body that is no review of the version `v1` | 400 |
-/// | a body that does not arrive in time | 408 |
+/// | a body that does not arrive within 10 s, or slowly while others need its memory | 408 |
 ///
 /// A handler that panics, fails or takes too long is a response with `allowed: false` and the code 500 or 504. The handler is dropped when the
 /// client closes the connection.
@@ -69,7 +64,7 @@ pub(crate) const PERMIT: usize = 64 << 10;
 pub struct Webhooks {
     pub(crate) routes: BTreeMap<String, Arc<Route>>,
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) budget: Arc<Semaphore>,
+    pub(crate) budget: Arc<Budget>,
 }
 
 /// A webhook of either sort.
@@ -82,7 +77,7 @@ impl Webhooks {
     /// Creates a service without a webhook.
     #[expect(clippy::new_without_default, reason = "no webhooks are no useful default")]
     pub fn new() -> Self {
-        Self { routes: BTreeMap::new(), endpoint: None, budget: Arc::new(Semaphore::new(BODY_BUDGET / PERMIT)) }
+        Self { routes: BTreeMap::new(), endpoint: None, budget: Arc::new(Budget::new()) }
     }
 
     /// Adds an admission webhook.

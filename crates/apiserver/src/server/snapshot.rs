@@ -71,6 +71,17 @@ impl ServerSnapshot {
         self.revision
     }
 
+    /// Returns the part of this snapshot that is not in `earlier`, a snapshot of the same server: the objects that were created or changed
+    /// since.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let is_new = |at: &(ResourceKey, Key), kept: &Stored| {
+            earlier.objects.get(at).is_none_or(|before| before.revision() != kept.revision())
+        };
+        let objects = self.objects.iter().filter(|(at, kept)| is_new(at, kept));
+        Self { objects: objects.map(|(at, kept)| (at.clone(), kept.clone())).collect(), ..self.clone() }
+    }
+
     /// Returns the text form, which can be saved in a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));

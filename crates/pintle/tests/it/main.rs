@@ -13,6 +13,7 @@ mod custom_resource;
 mod definitions;
 mod election;
 mod events;
+mod front_page;
 mod handles;
 mod in_process;
 mod informer;

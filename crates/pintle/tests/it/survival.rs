@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::apiserver::RequestVerb;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
+use pintle::leaderelect::Lease;
 use pintle::operator::OperatorError;
 use pintle::prelude::*;
 use schemars::JsonSchema;
@@ -168,20 +169,33 @@ async fn broken_watches_and_lost_answers_are_survived() {
 }
 
 #[tokio::test]
-async fn leader_without_renewals_ends_with_an_error() {
+async fn leader_without_renewals_stops_writing_until_it_leads_again() {
     let cluster = Cluster::embedded().await.unwrap();
     let leader = Running::start(candidate(&cluster));
     create(&cluster, "page").await;
     until_published(&cluster, "page").await;
     let faults = cluster.server().unwrap().faults();
     faults.add(leases(RequestVerb::Update, Fault::Answer(Answer::new(500))));
-    let error = soon(leader.task).await.unwrap().unwrap_err();
-    assert!(error.to_string().contains("lease") || format!("{error:?}").contains("Lost"), "{error:?}");
-    // It has stopped writing: an edit of the ConfigMap stays.
+    let leases = cluster.namespaced::<Lease>("default");
+    eventually("the lease has expired", async || {
+        let renewed = leases.get("page-controller").await.unwrap().spec.renew_time.unwrap().0;
+        (SystemTime::from(renewed) + Duration::from_secs(2) < SystemTime::now()).then_some(())
+    })
+    .await;
+
     let maps = cluster.namespaced::<ConfigMap>("default");
     let edit = Patch::Merge(serde_json::json!({"data": {"text": "edited"}}));
     let edited = maps.patch("page", &edit, &WriteOptions::default()).await.unwrap();
-    assert_eq!(maps.get("page").await.unwrap().metadata.resource_version, edited.metadata.resource_version);
+    let hits = faults.hits();
+    eventually("it contends again", async || (faults.hits() > hits + 3).then_some(())).await;
+    let version = |map: ConfigMap| map.metadata.resource_version;
+    assert_eq!(version(maps.get("page").await.unwrap()), version(edited), "it wrote without a lease");
+
+    faults.clear();
+    let is_undone =
+        |map: Option<&ConfigMap>| map.and_then(|map| map.data.as_ref()).is_some_and(|data| data["text"] == "hello");
+    soon(maps.wait_for("page", is_undone)).await.unwrap();
+    leader.stop().await;
     cluster.shutdown().await;
 }
 

@@ -90,7 +90,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn survives_stale_views(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
         self.survives(seeds, Kind::Stale)
     }
@@ -106,7 +106,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn survives_reordering(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
         self.survives(seeds, Kind::Order)
     }
@@ -124,7 +124,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn survives_chaos(&self, seeds: Range<u64>) -> Result<SeedReport, Violation> {
         self.survives(seeds, Kind::Chaos)
     }
@@ -142,7 +142,7 @@ impl<W: World> Kit<W> {
     }
 
     async fn disturbed(&self, seed: u64, kind: Kind, undisturbed: &Undisturbed) -> Result<SeedReport, Violation> {
-        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas);
+        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
         let what = script.to_string();
         let lab = self.lab(seed).await?;
         let progress = Progress::new();
@@ -159,7 +159,12 @@ impl<W: World> Kit<W> {
             }
         };
         let user = progress.perform(&lab, &self.steps);
-        tokio::try_join!(user, replicas).map_err(|violation| in_script(violation, &what))?;
+        let ended = tokio::try_join!(user, replicas);
+        // A panic is the cause of everything after it.
+        if let Some((process, cause)) = lab.journal().first_panic() {
+            return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
+        }
+        ended.map_err(|violation| in_script(violation, &what))?;
         self.judge(&lab, &script, undisturbed, what)?;
         let requests = lab.requests();
         Ok(SeedReport {
@@ -207,9 +212,6 @@ impl<W: World> Kit<W> {
 
     /// Checks the rules that hold at the end of every run.
     fn judge(&self, lab: &Lab<W>, script: &Script, undisturbed: &Undisturbed, what: String) -> Result<(), Violation> {
-        if let Some((process, cause)) = lab.journal().first_panic() {
-            return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
-        }
         let writes = leaders::writes_without_leading(lab);
         if !writes.is_empty() {
             return Err(Violation::TwoLeaders { what, writes });

@@ -1,8 +1,10 @@
 //! A crash at each request.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use pintle_apiserver::RequestVerb;
 use tokio::time::timeout;
 
 use super::steps::Progress;
@@ -23,6 +25,16 @@ pub(super) struct Undisturbed {
     pub(super) tasks: usize,
     /// How many replicas the operator may have: two with a leader election.
     pub(super) replicas: usize,
+}
+
+impl Undisturbed {
+    /// Returns the resources that the operator lists and watches.
+    pub(super) fn views(&self) -> Vec<String> {
+        let watches = self.requests.iter().filter(|request| request.verb == Some(RequestVerb::Watch));
+        let resources: BTreeSet<&String> =
+            watches.filter(|request| !request.is_housekeeping()).map(|request| &request.resource).collect();
+        resources.into_iter().cloned().collect()
+    }
 }
 
 /// One disturbed run.
@@ -58,7 +70,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn survives_crashes(&self) -> Result<CrashReport, Violation> {
         let undisturbed = self.undisturbed()?;
         let downtimes: &[bool] = if self.steps.len() > 1 { &[false, true] } else { &[false] };

@@ -18,7 +18,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn second_run_writes_nothing(&self) -> Result<(), Violation> {
         runs::one(async || {
             let lab = self.lab(0).await?;
@@ -41,7 +41,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn stays_silent(&self, during: Duration) -> Result<(), Violation> {
         runs::one(async || {
             let lab = self.lab(0).await?;

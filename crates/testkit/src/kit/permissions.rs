@@ -15,7 +15,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Panics
     ///
-    /// Panics if a function of the operator panics outside of its manager's run.
+    /// Panics if a step of the user panics.
     pub fn role(&self, name: &str) -> Result<LeastRole, Violation> {
         runs::one(async || {
             let lab = self.lab(0).await?;

@@ -51,11 +51,11 @@ impl<W: World> Lab<W> {
         let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
         let (token, own_link) = (stop.clone(), link.clone());
         let run = async move {
-            let manager = operator(cluster.clone(), world);
+            let running = async { operator(cluster.clone(), world).run(&token).await };
             let ended = tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => return,
-                ended = AssertUnwindSafe(manager.run(&token)).catch_unwind() => ended,
+                ended = AssertUnwindSafe(running).catch_unwind() => ended,
             };
             let cause = match ended {
                 Ok(Ok(())) if token.is_cancelled() => None,

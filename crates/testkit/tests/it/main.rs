@@ -6,3 +6,4 @@ mod patterns;
 mod permissions;
 mod readme;
 mod website;
+mod wrong;

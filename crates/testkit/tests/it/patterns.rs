@@ -200,7 +200,7 @@ fn deletion_by_name_is_caught() {
             }
         })
     };
-    not_converged(kit(true).survives_stale_views(0..200), "configmaps default/blog.data.precious: \"data\" -> absent");
+    not_converged(kit(true).survives_stale_views(0..100), "configmaps default/blog.data.precious: \"data\" -> absent");
     kit(false).survives_stale_views(0..8).unwrap();
 }
 
@@ -248,7 +248,7 @@ fn child_of_a_recreated_owner_is_caught() {
         )
     };
     not_converged(
-        steps(Kit::new(wrong)).survives_reordering(0..200),
+        steps(Kit::new(wrong)).survives_reordering(0..100),
         "configmaps default/blog.example.com: exists, and must not exist",
     );
     let right =

@@ -207,6 +207,32 @@ async fn client_without_tls_does_not_disturb_others() {
     server.ended().await;
 }
 
+#[tokio::test]
+async fn idle_connections_do_not_lock_others_out() {
+    let server = Running::start(webhooks()).await;
+    let mut idle = Vec::new();
+    for _ in 0..256 {
+        idle.push(soon(server.connect(&server.authority(), "h2")).await.unwrap());
+    }
+    let stream = TokioIo::new(soon(server.connect(&server.authority(), "h2")).await.unwrap());
+    let (mut client, connection) =
+        soon(hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(soon(client.send_request(post("a"))).await.unwrap().status(), 200);
+    drop(idle);
+    server.ended().await;
+}
+
+#[test]
+fn private_key_is_no_part_of_the_authority() {
+    let directory = TempDir::new().unwrap();
+    write_pair(directory.path());
+    let file = directory.path().join("ca.crt");
+    let (authority, key) = (fs::read(&file).unwrap(), fs::read(directory.path().join("tls.key")).unwrap());
+    fs::write(&file, [key, b"a comment\n".to_vec(), authority.clone()].concat()).unwrap();
+    assert_eq!(CertificateFiles::from(directory.path()).read_authority().unwrap(), authority);
+}
+
 #[test]
 fn authority_is_read_and_checked() {
     let directory = TempDir::new().unwrap();

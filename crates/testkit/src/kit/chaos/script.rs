@@ -46,21 +46,24 @@ pub(super) enum Event {
 }
 
 impl Script {
-    pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize) -> Self {
+    /// Creates the script of a seed for a user with this number of steps. `views` are the resources that the operator lists and watches.
+    pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
         // Seeds that follow each other have similar first values.
         random.u64(..);
         let end = random.u64(60..180);
-        let time = |random: &mut Rng, end: u64| Duration::from_millis(random.u64(0..end * 1_000));
         let mut events = Vec::new();
-        let mut at = time(&mut random, 20);
+        let mut acts = Vec::new();
+        let mut at = Duration::from_millis(random.u64(0..20_000));
         for _ in 0..steps {
             events.push((at, Event::Step));
+            acts.push(at);
             // A user waits, or is in a hurry.
             let longest = [100, 3_000, 20_000][random.usize(0..3)];
             at += Duration::from_millis(random.u64(0..longest));
         }
         let end = end.max(at.as_secs() + 10);
+        let time = |random: &mut Rng| near(random, &acts, Duration::from_secs(end));
         let (mut cuts, mut lag) = (0.0, Duration::ZERO);
         let delay;
         match kind {
@@ -71,21 +74,22 @@ impl Script {
             Kind::Stale => {
                 // Requests take time, so that a view can be between two of them.
                 delay = Duration::from_millis(random.u64(50..1_500));
-                events.extend(
-                    (0..random.usize(2..5)).map(|_| (time(&mut random, end), Event::Rule(lagging(&mut random)))),
-                );
-                events.extend((0..random.usize(1..4)).map(|_| (time(&mut random, end), ending(&mut random))));
-                events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random, end))));
+                for _ in 0..random.usize(2..5) {
+                    let at = time(&mut random);
+                    events.extend(lagging(&mut random, views).map(|rule| (at, Event::Rule(rule))));
+                }
+                events.extend((0..random.usize(1..4)).map(|_| (time(&mut random), ending(&mut random))));
+                events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random))));
                 // From the start, so that the first watches lag.
-                events.push((Duration::ZERO, Event::Rule(lagging(&mut random))));
+                events.extend(lagging(&mut random, views).map(|rule| (Duration::ZERO, Event::Rule(rule))));
             }
             Kind::Chaos => {
                 cuts = f64::from(random.u8(0..15)) / 100.0;
                 delay = Duration::from_millis(random.u64(0..1_500));
                 lag = Duration::from_millis(random.u64(0..4_000));
                 for _ in 0..random.usize(4..12) {
-                    let event = disturbance(&mut random);
-                    events.push((time(&mut random, end), event));
+                    let at = time(&mut random);
+                    events.extend(disturbance(&mut random, views).into_iter().map(|event| (at, event)));
                 }
             }
         }
@@ -94,41 +98,67 @@ impl Script {
     }
 }
 
+/// Returns the time of a disturbance: mostly soon after the user acted, while the operator works.
+fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
+    let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
+    let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));
+    from + (until - from).mul_f64(random.f64())
+}
+
 /// Returns a rule for the requests of the operator.
 fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
 
-fn lagging(random: &mut Rng) -> Rule {
+/// Returns rules that delay what the operator sees: everything, all objects with the same lag, or one resource. They apply to one process, as
+/// if one of several API servers is behind, or to most requests of all processes.
+fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = match random.bool() {
-        true => Lag::Time(Duration::from_millis(random.u64(500..20_000))),
-        false => Lag::Versions(random.u64(1..12)),
+        true => Lag::Time(Duration::from_millis(random.u64(500..30_000))),
+        false => Lag::Versions(random.u64(1..40)),
     };
     let until = Some(Duration::from_secs(random.u64(10..60)));
-    // An election reads its Lease at the newest version.
-    Rule { times: None, probability: 0.7, until, ..rule(Fault::Lag(lag)) }
+    let (process, probability) = match random.bool() {
+        true => (format!("operator-{}", random.u8(1..5)), 1.0),
+        false => ("operator-".into(), 0.7),
+    };
+    let resources: Vec<Option<String>> = match random.u8(0..4) {
+        // The watch of the Lease lags, too. An election reads the Lease at the newest version.
+        0 => vec![None],
+        1 if !views.is_empty() => vec![random.choice(views).cloned()],
+        _ => views.iter().cloned().map(Some).collect(),
+    };
+    resources.into_iter().map(move |resource| Rule {
+        user_agent: Some(process.clone()),
+        times: None,
+        probability,
+        until,
+        resource,
+        ..Rule::new(Fault::Lag(lag))
+    })
 }
 
-fn disturbance(random: &mut Rng) -> Event {
+fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     let until = Some(Duration::from_secs(random.u64(2..25)));
     let probability = f64::from(random.u8(10..=100)) / 100.0;
     let lasting = |fault| Rule { times: None, probability, until, ..rule(fault) };
-    Event::Rule(match random.u8(0..9) {
+    let rule = match random.u8(0..9) {
         0 => lasting(Fault::Answer(Answer::new([500, 503][random.usize(0..2)]))),
         1 => lasting(Fault::Answer(Answer { retry_after: Some(random.u32(1..5)), ..Answer::new(429) })),
         2 => Rule { verb: Some(RequestVerb::Patch), ..lasting(Fault::Answer(Answer::new(409))) },
         3 => lasting(Fault::LoseAnswer(Answer::new(500))),
         4 => lasting(Fault::Delay(Duration::from_millis(random.u64(100..8_000)))),
-        5 => lagging(random),
+        5 => return lagging(random, views).map(Event::Rule).collect(),
         6 => {
             let frames = random.u32(0..6);
             let all = [Fault::Expire, Fault::CutAfter(frames), Fault::CutMidFrame(frames), Fault::SilentAfter(frames)];
             let fault = all[random.usize(0..all.len())].clone();
             Rule { times: Some(random.u32(1..5)), until: None, ..rule(fault) }
         }
-        7 => return Event::BreakWatches,
-        _ => return ending(random),
-    })
+        7 => return vec![Event::BreakWatches],
+        _ => return vec![ending(random)],
+    };
+    vec![Event::Rule(rule)]
 }
 
 /// Breaks all watches. Their resourceVersions have expired, so the operator lists again and misses events.
@@ -163,8 +193,9 @@ impl fmt::Display for Event {
             Self::BreakWatches => f.write_str("all watches break"),
             Self::Kill(_) => f.write_str("the leader is killed"),
             Self::Stop(_) => f.write_str("the leader is stopped"),
-            Self::Rule(Rule { fault, verb, probability, until, times, .. }) => {
-                write!(f, "{fault:?}")?;
+            Self::Rule(Rule { fault, verb, resource, user_agent, probability, until, times, .. }) => {
+                write!(f, "{fault:?} for {}*", user_agent.as_deref().unwrap_or_default())?;
+                resource.iter().try_for_each(|resource| write!(f, " of {resource}"))?;
                 verb.iter().try_for_each(|verb| write!(f, " of {verb} requests"))?;
                 times.iter().try_for_each(|times| write!(f, " {times} times"))?;
                 until.iter().try_for_each(|until| write!(f, " for {until:?}"))?;

@@ -1,0 +1,131 @@
+//! Each check rejects an operator that breaks its rule. The check accepts the same operator without the fault.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pintle_cluster::Cluster;
+use pintle_meta::{ObjectMeta, Patch, WriteOptions};
+use pintle_operator::{Action, Context, Controller, Manager, Result};
+use pintle_testkit::{Kit, SentRequest, Violation};
+
+use crate::website::{ConfigMap, Website, config_map, operator, site};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
+    Manager::new("wrong", cluster).install::<Website>().controller(controller)
+}
+
+/// Writes a number that each process counts up.
+fn counts_its_starts(cluster: Cluster, starts: &AtomicUsize) -> Manager {
+    let start = starts.fetch_add(1, Ordering::Relaxed);
+    let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
+        let data = BTreeMap::from([("start".to_owned(), start.to_string())]);
+        cx.apply(ConfigMap { data, ..config_map(&site) }).await?;
+        Ok(Action::await_change())
+    };
+    manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+}
+
+#[test]
+fn write_of_a_second_run_is_caught() {
+    let starts = AtomicUsize::new(7);
+    let kit = Kit::new(move |cluster| counts_its_starts(cluster, &starts)).create(site("blog"));
+    let Err(Violation::Wrote { what, requests }) = kit.second_run_writes_nothing() else { panic!("not caught") };
+    assert!(what.starts_with("operator-2 changed objects"), "{what}");
+    let [SentRequest { resource, changes, .. }] = &*requests else { panic!("{requests:?}") };
+    assert_eq!((resource.as_str(), &changes[..]), ("configmaps", &[r#".data.start: "7" -> "8""#.to_owned()][..]));
+}
+
+/// Sends the same patch each minute, which changes nothing.
+async fn patches_each_minute(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    let maps = cx.cluster().namespaced::<ConfigMap>("default");
+    cx.apply(config_map(&site)).await?;
+    maps.patch("blog", &Patch::Merge(serde_json::json!({"data": {"a": "b"}})), &WriteOptions::default()).await?;
+    Ok(Action::requeue_after(60 * SECOND))
+}
+
+#[test]
+fn write_of_an_idle_operator_is_caught() {
+    let wrong = |cluster| manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(patches_each_minute));
+    let kit = Kit::new(wrong).create(site("blog"));
+    let Err(Violation::Wrote { requests, .. }) = kit.stays_silent(600 * SECOND) else { panic!("not caught") };
+    assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
+}
+
+/// Changes its child each second.
+fn never_ends(cluster: Cluster) -> Manager {
+    let count = AtomicUsize::new(0);
+    let publish = move |site: Arc<Website>, cx: Context<Website>| {
+        let data = BTreeMap::from([("count".to_owned(), count.fetch_add(1, Ordering::Relaxed).to_string())]);
+        async move {
+            cx.apply(ConfigMap { data, ..config_map(&site) }).await?;
+            Ok(Action::requeue_after(SECOND))
+        }
+    };
+    manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+}
+
+#[test]
+fn endless_work_is_caught() {
+    let kit = Kit::new(never_ends).create(site("blog")).limit(90 * SECOND);
+    let Err(Violation::NotSteady { what, requests }) = kit.survives_crashes() else { panic!("not caught") };
+    assert!(what.starts_with("it still writes after 90 s") && requests.len() > 10, "{what}");
+}
+
+/// A service of each replica writes, whether the replica leads or not.
+fn writes_before_it_leads(cluster: Cluster) -> Manager {
+    let maps = cluster.namespaced::<ConfigMap>("default");
+    operator(cluster).service("rogue", move |_| async move {
+        let map = ConfigMap { metadata: ObjectMeta::new("default", "rogue"), data: BTreeMap::new() };
+        match maps.create(&map, &WriteOptions::default()).await {
+            Err(error) if !error.is_already_exists() => Err(error.into()),
+            _ => Ok(()),
+        }
+    })
+}
+
+#[test]
+fn write_without_leading_is_caught() {
+    let kit = Kit::new(writes_before_it_leads).create(site("blog"));
+    match kit.survives_reordering(0..4) {
+        Err(Violation::TwoLeaders { writes, .. }) => {
+            assert!(writes[0].contains("configmaps default/rogue while"), "{writes:?}");
+        }
+        other => panic!("not caught: {other:?}"),
+    }
+}
+
+/// Each process leaves tasks behind.
+fn leaks_tasks(cluster: Cluster) -> Manager {
+    (0..100).for_each(|_| drop(tokio::spawn(pending::<()>())));
+    operator(cluster)
+}
+
+#[test]
+fn tasks_of_dead_processes_are_caught() {
+    let kit = Kit::new(leaks_tasks).create(site("blog")).delete::<Website>("blog");
+    match kit.survives_chaos(0..8) {
+        Err(Violation::Leak { found, expected, .. }) => assert!(found > expected, "{found} {expected}"),
+        other => panic!("not caught: {other:?}"),
+    }
+}
+
+#[test]
+fn panic_of_the_operator_is_reported() {
+    let starts = AtomicUsize::new(0);
+    let wrong = move |cluster| match starts.fetch_add(1, Ordering::Relaxed) {
+        0 => operator(cluster),
+        _ => panic!("no second process"),
+    };
+    let kit = Kit::new(wrong).create(site("blog"));
+    match kit.second_run_writes_nothing() {
+        Err(Violation::Ended { process, cause }) => {
+            assert_eq!((process.as_str(), cause.as_str()), ("operator-2", "it panicked: no second process"));
+        }
+        other => panic!("not caught: {other:?}"),
+    }
+}

@@ -1,0 +1,91 @@
+//! The memory for bodies. A body that arrives slowly gives way to others.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep};
+
+/// The memory that the bodies in flight may use in all. Further requests wait.
+const BYTES: usize = 256 << 20;
+/// The part of the budget that belongs to one permit.
+const PERMIT: usize = 64 << 10;
+/// A body that has been arriving for this time gives way if others need its memory. API servers send a body at once.
+const SLOW: Duration = Duration::from_secs(1);
+/// The interval at which a waiting request looks for slow bodies.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(crate) struct Budget {
+    permits: Arc<Semaphore>,
+    arriving: Mutex<Arriving>,
+}
+
+/// The bodies that are arriving, oldest first.
+#[derive(Default)]
+struct Arriving {
+    next: u64,
+    bodies: BTreeMap<u64, (Instant, Arc<Notify>)>,
+}
+
+/// A body that is arriving.
+pub(crate) struct ArrivingBody<'a> {
+    budget: &'a Budget,
+    number: u64,
+    give_way: Arc<Notify>,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
+    }
+
+    /// Waits for memory. Meanwhile slow bodies give way, the oldest first. `None` if the budget is closed, which never happens.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        // No limit of a body exceeds the budget, so the number of permits fits.
+        let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
+        loop {
+            tokio::select! {
+                biased;
+                permits = permits.as_mut() => return permits.ok(),
+                () = sleep(LOOK) => self.drop_slowest(),
+            }
+        }
+    }
+
+    pub(crate) fn arriving(&self) -> ArrivingBody<'_> {
+        let mut arriving = self.lock();
+        let (number, give_way) = (arriving.next, Arc::<Notify>::default());
+        arriving.next += 1;
+        arriving.bodies.insert(number, (Instant::now(), give_way.clone()));
+        drop(arriving);
+        ArrivingBody { budget: self, number, give_way }
+    }
+
+    fn drop_slowest(&self) {
+        let mut arriving = self.lock();
+        let oldest = arriving.bodies.first_entry().filter(|oldest| oldest.get().0.elapsed() >= SLOW);
+        if let Some(oldest) = oldest {
+            let (_, give_way) = oldest.remove();
+            give_way.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arriving> {
+        // No code under the lock can panic halfway, so the state is consistent.
+        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ArrivingBody<'_> {
+    /// Waits until the body must give way.
+    pub(crate) async fn must_give_way(&self) {
+        self.give_way.notified().await;
+    }
+}
+
+impl Drop for ArrivingBody<'_> {
+    fn drop(&mut self) {
+        self.budget.lock().bodies.remove(&self.number);
+    }
+}

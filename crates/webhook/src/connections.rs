@@ -1,0 +1,135 @@
+//! The open connections of the server. An idle one gives way if there are too many.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone)]
+pub(crate) struct Connections {
+    slots: Arc<Semaphore>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    next: u64,
+    /// The tokens of idle connections, the longest idle first.
+    idle: BTreeMap<u64, CancellationToken>,
+}
+
+/// One open connection, from its accept to its end.
+pub(crate) struct Connection {
+    shared: Arc<Mutex<Shared>>,
+    activity: Mutex<Activity>,
+    /// Cancelled when the connection must give way.
+    give_way: CancellationToken,
+    _slot: OwnedSemaphorePermit,
+}
+
+struct Activity {
+    in_flight: usize,
+    /// The place among the idle connections. It is stale while a request is in flight.
+    place: u64,
+    since: Instant,
+}
+
+/// A request in flight.
+pub(crate) struct InFlight(Arc<Connection>);
+
+impl Connections {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
+    }
+
+    /// Adds a connection. If there are too many, the longest idle one gives way. If no connection is idle, the call waits. `None` if the
+    /// server is closed, which never happens.
+    pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
+        let slot = match self.slots.clone().try_acquire_owned() {
+            Ok(slot) => slot,
+            Err(_) => {
+                let longest_idle = lock(&self.shared).idle.pop_first();
+                longest_idle.inspect(|(_, give_way)| give_way.cancel());
+                self.slots.clone().acquire_owned().await.ok()?
+            }
+        };
+        let give_way = CancellationToken::new();
+        let place = lock(&self.shared).place(&give_way);
+        let activity = Mutex::new(Activity { in_flight: 0, place, since: Instant::now() });
+        Some(Arc::new(Connection { shared: self.shared.clone(), activity, give_way, _slot: slot }))
+    }
+}
+
+impl Shared {
+    /// Adds an idle connection.
+    fn place(&mut self, give_way: &CancellationToken) -> u64 {
+        let place = self.next;
+        self.next += 1;
+        self.idle.insert(place, give_way.clone());
+        place
+    }
+}
+
+impl Connection {
+    /// Counts a request until the guard is dropped.
+    pub(crate) fn request(self: &Arc<Self>) -> InFlight {
+        let mut activity = lock(&self.activity);
+        activity.in_flight += 1;
+        lock(&self.shared).idle.remove(&activity.place);
+        InFlight(self.clone())
+    }
+
+    /// Returns whether a request is in flight.
+    pub(crate) fn is_busy(&self) -> bool {
+        lock(&self.activity).in_flight > 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn must_give_way(&self) -> bool {
+        self.give_way.is_cancelled()
+    }
+
+    /// Waits until the connection must give way, or has been idle for this time.
+    pub(crate) async fn is_useless(&self, limit: Duration) {
+        let idle = async {
+            loop {
+                let until = match *lock(&self.activity) {
+                    Activity { in_flight: 0, since, .. } if since.elapsed() >= limit => return,
+                    Activity { in_flight: 0, since, .. } => since + limit,
+                    _ => Instant::now() + limit,
+                };
+                sleep_until(until).await;
+            }
+        };
+        tokio::select! {
+            () = self.give_way.cancelled() => {}
+            () = idle => {}
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let place = lock(&self.activity).place;
+        lock(&self.shared).idle.remove(&place);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut activity = lock(&self.0.activity);
+        activity.in_flight -= 1;
+        if activity.in_flight == 0 {
+            activity.since = Instant::now();
+            activity.place = lock(&self.0.shared).place(&self.0.give_way);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code under the locks can panic halfway, so the state is consistent.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
