@@ -7,6 +7,7 @@
 mod answer;
 pub mod apiserver;
 pub mod cache;
+pub mod controller;
 pub mod election;
 mod feed;
 pub mod fifo;
