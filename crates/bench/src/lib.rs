@@ -13,6 +13,7 @@ mod feed;
 pub mod fifo;
 pub mod load;
 mod meter;
+pub mod operators;
 mod pods;
 pub mod queue;
 pub mod rest;
