@@ -21,7 +21,7 @@
 //! ([`Measure::Figure`]). If a side cannot measure a figure, it leaves the figure out, and the rows that need the figure stay empty.
 //!
 //! A program that needs a server gets `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
-//! ([`Around::Cluster`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` names the
+//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` names the
 //! processes of that server ([`Around::Servers`]).
 //!
 //! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that other
@@ -37,6 +37,7 @@ mod build;
 mod cache;
 mod cel;
 mod conditions;
+mod controller;
 mod election;
 mod load;
 mod plot;
@@ -55,7 +56,15 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All areas. Each area has its own file.
-const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &apiserver::AREA, &cel::AREA];
+const AREAS: &[&Area] = &[
+    &queue::AREA,
+    &cache::AREA,
+    &election::AREA,
+    &rest::AREA,
+    &controller::AREA,
+    &apiserver::AREA,
+    &cel::AREA,
+];
 
 /// A list of workloads that are measured in one run and shown in one table.
 pub(crate) struct Area {
@@ -90,6 +99,8 @@ pub(crate) enum Around {
     Pods(usize),
     /// A fresh embedded API server for the workload.
     Cluster,
+    /// A fresh embedded API server with this number of ConfigMaps for the workload.
+    Maps(usize),
     /// A new API server for each side and run: a real one for the peer [`REAL`], and an embedded one for our side.
     Servers,
     /// A server with small constant responses.

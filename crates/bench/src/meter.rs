@@ -77,9 +77,7 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     let Tally { operations, adds, gets } = work();
     let wall = start.elapsed();
     let cpu = process_cpu() - cpu;
-    let allocations = counted().zip(before).map(|(after, before)| {
-        ((after.allocations + after.reallocations) - (before.allocations + before.reallocations)) as f64
-    });
+    let allocations = counted().zip(before).map(|(after, before)| total(&after) - total(&before));
     Sample {
         wall_ns: wall.as_nanos() as f64,
         cpu_ns: cpu.as_nanos() as f64,
@@ -119,6 +117,15 @@ pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
+/// Returns the number of heap allocations since the start of the process. Returns `None` in a binary that does not count them.
+pub(crate) fn allocations() -> Option<f64> {
+    counted().as_ref().map(total)
+}
+
+fn total(stats: &Stats) -> f64 {
+    (stats.allocations + stats.reallocations) as f64
+}
+
 /// Returns the allocation statistics. Returns `None` if the global allocator does not count.
 fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
@@ -129,7 +136,8 @@ pub(crate) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
 
-fn process_cpu() -> Duration {
+/// Returns the CPU time of all threads since the start of the process.
+pub(crate) fn process_cpu() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
 

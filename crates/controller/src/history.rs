@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::mem::take;
+use std::mem::replace;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -113,10 +113,14 @@ impl Histories {
         let cause = KeyCause { at: SystemTime::now(), reason };
         self.with(key, |history| {
             history.total += 1;
-            history.causes.push_back(cause);
-            if history.causes.len() > CAUSES {
+            if history.causes.len() == CAUSES {
                 history.causes.pop_front();
             }
+            if history.causes.is_empty() {
+                // Most keys of a first list have one cause only. The first growth would reserve four.
+                history.causes.reserve_exact(1);
+            }
+            history.causes.push_back(cause);
         });
     }
 
@@ -133,8 +137,8 @@ impl Histories {
         let mut history = state.older.remove(key).unwrap_or_default();
         change(&mut history);
         let replaced = if state.newer.len() >= KEYS {
-            let full = take(&mut state.newer);
-            std::mem::replace(&mut state.older, full)
+            let full = replace(&mut state.newer, HashMap::with_capacity(KEYS));
+            replace(&mut state.older, full)
         } else {
             HashMap::new()
         };

@@ -48,9 +48,7 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
         let Some(object) = self.objects.get(&request.key) else {
             return self.gone(request).await;
         };
-        let applied = self.applied().entry(request.key.clone()).or_default().clone();
-        let context =
-            |object: &Arc<K>| Context::new(self.shared.clone(), request.clone(), Some(object.clone()), applied.clone());
+        let context = |object: &Arc<K>| Context::new(self.shared.clone(), request.clone(), Some(object.clone()));
         if !object.metadata().is_terminating() {
             let object = self.add_finalizer(object).await?;
             let context = context(&object);
@@ -95,8 +93,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
 impl<K: Resource> Bound<K> {
     async fn gone(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let key = request.key.clone();
-        self.applied().remove(&key);
-        let context = Context::new(self.shared.clone(), request, None, Arc::default());
+        self.shared.applied().remove(&key);
+        let context = Context::new(self.shared.clone(), request, None);
         let functions = &self.shared.functions;
         match &functions.gone {
             Some(gone) => gone(key, context).await?,
@@ -114,9 +112,18 @@ impl<K: Resource> Bound<K> {
     fn write_options(&self) -> WriteOptions {
         WriteOptions { field_manager: self.shared.field_manager.clone(), ..WriteOptions::default() }
     }
+}
+
+impl<K: Resource> Shared<K> {
+    /// Returns the last applies for this key. They are forgotten after the object is gone, so they are not kept for an object that no longer
+    /// exists.
+    pub(crate) fn applied_for(&self, key: &ObjectKey) -> Arc<Mutex<Applied>> {
+        let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(key).is_some());
+        if exists { self.applied().entry(key.clone()).or_default().clone() } else { Arc::default() }
+    }
 
     fn applied(&self) -> MutexGuard<'_, HashMap<ObjectKey, Arc<Mutex<Applied>>>> {
         // No code under the lock can panic halfway, so the state is consistent.
-        self.shared.applied.lock().unwrap_or_else(PoisonError::into_inner)
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ mod reads;
 mod writes;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pintle_cluster::Cluster;
 use pintle_controller::ReconcileRequest;
@@ -68,7 +68,8 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if it no longer exists.
     object: Option<Arc<K>>,
-    applied: Arc<Mutex<Applied>>,
+    /// Most reconciliations of most controllers apply nothing, so this is filled at the first use.
+    applied: OnceLock<Arc<Mutex<Applied>>>,
 }
 
 impl<K: Resource> Clone for Context<K> {
@@ -78,13 +79,8 @@ impl<K: Resource> Clone for Context<K> {
 }
 
 impl<K: Resource> Context<K> {
-    pub(crate) fn new(
-        shared: Arc<Shared<K>>,
-        request: ReconcileRequest,
-        object: Option<Arc<K>>,
-        applied: Arc<Mutex<Applied>>,
-    ) -> Self {
-        Self { shared, call: Arc::new(Call { request, object, applied }) }
+    pub(crate) fn new(shared: Arc<Shared<K>>, request: ReconcileRequest, object: Option<Arc<K>>) -> Self {
+        Self { shared, call: Arc::new(Call { request, object, applied: OnceLock::new() }) }
     }
 
     /// Returns the key of the reconciled object.
@@ -131,8 +127,9 @@ impl<K: Resource> Context<K> {
     }
 
     fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
+        let applied = self.call.applied.get_or_init(|| self.shared.applied_for(self.key()));
         // No code under the lock can panic halfway, so the state is consistent.
-        with(&mut self.call.applied.lock().unwrap_or_else(PoisonError::into_inner))
+        with(&mut applied.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

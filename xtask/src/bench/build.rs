@@ -75,7 +75,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
-        Around::Cluster | Around::Servers => Some("api_server"),
+        Around::Cluster | Around::Maps(_) | Around::Servers => Some("api_server"),
         Around::Rest => Some("rest_server"),
         Around::Nothing | Around::Quota(_) => None,
     });

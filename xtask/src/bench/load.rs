@@ -25,6 +25,11 @@ impl LoadServer {
         Self::start(built, "api_server", &[])
     }
 
+    /// Starts an embedded API server with this number of ConfigMaps. The address of the server is a kubeconfig file.
+    pub(crate) fn with_maps(built: &Built, maps: usize) -> anyhow::Result<Self> {
+        Self::start(built, "api_server", &["--maps", &maps.to_string()])
+    }
+
     /// Starts the server of the area `rest`. The address of the server is a kubeconfig file.
     pub(crate) fn rest(built: &Built) -> anyhow::Result<Self> {
         Self::start(built, "rest_server", &[])

@@ -77,6 +77,10 @@ pub(crate) fn measure(
                 Ok(Surroundings { quota: None, server: Some(LoadServer::with_pods(built, pods)?) })
             }
             Around::Cluster => Ok(Surroundings { quota: None, server: Some(LoadServer::cluster(built)?) }),
+            Around::Maps(maps) => {
+                let maps = if quick { maps / 50 } else { maps };
+                Ok(Surroundings { quota: None, server: Some(LoadServer::with_maps(built, maps)?) })
+            }
             Around::Rest => Ok(Surroundings { quota: None, server: Some(LoadServer::rest(built)?) }),
         };
         let measured = match surroundings {

@@ -3,6 +3,7 @@
 //!
 //! `src/cache.rs` of pintle-bench describes the workloads.
 
+pub mod controller;
 #[path = "../../src/rest/crates.rs"]
 mod crates;
 #[allow(dead_code, reason = "the other side uses more of it")]
@@ -11,6 +12,8 @@ mod feed;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../src/meter.rs"]
 mod meter;
+#[path = "../../src/controller/progress.rs"]
+mod progress;
 pub mod rest;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../src/stopwatch.rs"]

@@ -85,6 +85,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
+	if site.Spec.Domain == "panic.example.com" {
+		panic("for the run with a panic")
+	}
 	url := "https://" + site.Spec.Domain
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: site.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, configMap, func() error {

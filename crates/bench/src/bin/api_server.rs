@@ -1,5 +1,5 @@
-//! Runs the embedded API server over TLS, or over plain HTTP with `--http`, and prints the path of its kubeconfig. Ends when its standard
-//! input is closed.
+//! Runs the embedded API server over TLS, or over plain HTTP with `--http`, and prints the path of its kubeconfig. `--maps N` creates the
+//! ConfigMaps of the area `controller` before. The program ends when its standard input is closed.
 #![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
@@ -9,8 +9,17 @@ use pintle::apiserver::{ApiServer, ApiServerConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let tls = !std::env::args().any(|argument| argument == "--http");
+    let (mut tls, mut maps) = (true, 0);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--http" => tls = false,
+            "--maps" => maps = arguments.next().ok_or("--maps needs a number")?.parse()?,
+            _ => return Err("usage: api_server [--http] [--maps N]".into()),
+        }
+    }
     let server = ApiServer::start(ApiServerConfig { tls, ..ApiServerConfig::default() }).await?;
+    pintle_bench::controller::fill(&server, maps).await?;
     let kubeconfig = std::env::temp_dir().join(format!("pintle-bench-{}.kubeconfig", std::process::id()));
     std::fs::write(&kubeconfig, server.kubeconfig())?;
     println!("{}", kubeconfig.display());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pintle_informer::{InformerState, ResourceEvent, SharedInformer, Subscription, SyncHandle};
-use pintle_meta::{ApiResource, Object};
+use pintle_meta::{ApiResource, Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -245,7 +245,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         self.guarded(event, || {
             if self.allows(event) {
                 self.handler.handle(event, &mut |key| {
-                    self.requests.histories().cause(&key, self.reason(event));
+                    self.requests.histories().cause(&key, self.reason(event, &key));
                     self.requests.change(key, priority, is_urgent);
                 });
             }
@@ -276,14 +276,15 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
             }
             self.handler.handle(event, &mut |key| {
                 if !found.contains(&key) {
-                    self.requests.histories().cause(&key, self.reason(event));
+                    self.requests.histories().cause(&key, self.reason(event, &key));
                     self.requests.keep_event(key);
                 }
             });
         });
     }
 
-    fn reason(&self, event: &ResourceEvent<T>) -> CauseReason {
+    /// Returns the event as the reason for `key`.
+    fn reason(&self, event: &ResourceEvent<T>, key: &ObjectKey) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
             ResourceEvent::Added { .. } => EventChange::Added,
@@ -291,9 +292,10 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
             ResourceEvent::Updated { .. } => EventChange::Updated,
             ResourceEvent::Deleted { .. } => EventChange::Deleted,
         };
-        let object = event.object();
-        let resource_version = object.resource_version().to_owned();
-        CauseReason::Event { source: self.source.clone(), change, object: object.key(), resource_version }
+        let resource_version = event.object().resource_version().to_owned();
+        // A clone shares the text of the key.
+        let object = if self.is_primary { key.clone() } else { event.object().key() };
+        CauseReason::Event { source: self.source.clone(), change, object, resource_version }
     }
 
     fn allows(&self, event: &ResourceEvent<T>) -> bool {
@@ -333,7 +335,7 @@ fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_meta::{DynamicObject, ObjectKey, ObjectMeta};
+    use pintle_meta::{DynamicObject, ObjectMeta};
 
     use super::*;
     use crate::EnqueueMapped;

@@ -71,6 +71,13 @@ func MeasureOnly(work func() Tally) Sample {
 	}
 }
 
+// Process returns the cost of the process up to now. Its memory is the peak of the process. The program sets the counts and the wall time.
+func Process() Sample {
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return Sample{CPUNs: float64(cpuTime()), Allocations: float64(now.Mallocs), PeakBytes: Peak(), Figures: map[string]float64{}}
+}
+
 // Resident returns the resident memory in bytes.
 func Resident() float64 { return status("self", "VmRSS:") }
 

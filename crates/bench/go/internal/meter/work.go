@@ -3,6 +3,7 @@ package meter
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -17,6 +18,10 @@ type Setting struct {
 	Server string
 	// Processes are the process ids of the API server, for workloads that measure its memory.
 	Processes []string
+	// Objects is the number of objects on the server.
+	Objects int
+	// Workers is the number of concurrent reconciliations.
+	Workers int
 }
 
 // ServerBytes returns the resident memory of the API server.
@@ -46,7 +51,7 @@ func (s Setting) Name() string {
 // Main runs the workload that the command line names and prints its sample.
 func Main(works map[string]func(Setting) Sample) {
 	usage := func() {
-		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--processes ID,…] [--quick], one of:\n", os.Args[0])
+		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--processes ID,…] [--objects N] [--workers N] [--quick], one of:\n", os.Args[0])
 		for work := range works {
 			fmt.Fprintln(os.Stderr, "  "+work)
 		}
@@ -68,6 +73,17 @@ func Main(works map[string]func(Setting) Sample) {
 		case args[0] == "--processes" && len(args) > 1:
 			args = args[1:]
 			how.Processes = strings.Split(args[0], ",")
+		case (args[0] == "--objects" || args[0] == "--workers") && len(args) > 1:
+			number, err := strconv.Atoi(args[1])
+			if err != nil {
+				usage()
+			}
+			if args[0] == "--objects" {
+				how.Objects = number
+			} else {
+				how.Workers = number
+			}
+			args = args[1:]
 		default:
 			usage()
 		}

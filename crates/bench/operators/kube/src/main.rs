@@ -66,6 +66,7 @@ async fn reconcile(site: Arc<Website>, context: Arc<Context>) -> Result<Action, 
 }
 
 async fn publish(site: &Website, namespace: &str, client: &Client) -> Result<Action, Error> {
+    assert_ne!(site.spec.domain, "panic.example.com", "for the run with a panic");
     let (name, url) = (site.name_any(), format!("https://{}", site.spec.domain));
     let apply = PatchParams::apply(NAME).force();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);

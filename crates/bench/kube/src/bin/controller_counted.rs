@@ -1,0 +1,12 @@
+//! Runs a workload as `controller` does, but counts allocations. Counting makes the program slower.
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() {
+    kube_peer::controller::main();
+}

@@ -1,0 +1,13 @@
+//! Runs a workload as `controller` does, but counts allocations. Counting makes the program slower.
+
+use std::alloc::System;
+use std::process::ExitCode;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() -> ExitCode {
+    pintle_bench::controller::main()
+}

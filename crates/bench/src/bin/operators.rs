@@ -1,0 +1,7 @@
+//! Runs an operator in the scenarios of docs/OPERATORS.md: `operators [--only SCENARIO] COMMAND [ARGUMENT]…`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pintle_bench::operators::main()
+}

@@ -1,0 +1,118 @@
+//! The area `controller`: an operator's controller, compared with controller-runtime and kube-rs.
+
+use super::Goal::{Times, TimesOf};
+use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, PeakBytes, WallPerOp};
+use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
+
+pub(crate) const AREA: Area = Area {
+    name: "controller",
+    about: "pintle-operator's Manager and Controller with their defaults, beside controller-runtime (without its request limit) and kube-rs with \
+            theirs. The objects are ConfigMaps of about a kilobyte on one embedded API server over TLS, which runs on the same processors. \
+            No-op: each object is reconciled from the cache. Write: the first reconciliation of an object sets an annotation by a merge \
+            patch, and the object counts once a later reconciliation sees the annotation. The clock starts with the process and stops when \
+            the last object counts. CPU and peak memory are those of the whole process. The CPU of the server counts only as wall time",
+    workloads: &[
+        Workload {
+            name: "20 k objects, no-op, 1 worker",
+            ours: &[ours(&["noop", "--objects", "20000", "--workers", "1"], NOOP)],
+            peers: &peers(&["noop", "--objects", "20000", "--workers", "1"]),
+            around: Around::Maps(20_000),
+            runs: 5,
+        },
+        Workload {
+            name: "20 k objects, no-op, 8 workers",
+            ours: &[ours(&["noop", "--objects", "20000", "--workers", "8"], NOOP)],
+            peers: &peers(&["noop", "--objects", "20000", "--workers", "8"]),
+            around: Around::Maps(20_000),
+            runs: 5,
+        },
+        Workload {
+            name: "20 k objects, no-op, 1 worker: counted",
+            ours: &[counted(&["noop", "--objects", "20000", "--workers", "1"])],
+            peers: &peers_counted(&["noop", "--objects", "20000", "--workers", "1"]),
+            around: Around::Maps(20_000),
+            runs: 1,
+        },
+        Workload {
+            name: "100 k objects, no-op, 1 worker",
+            ours: &[ours(&["noop", "--objects", "100000", "--workers", "1"], NOOP)],
+            peers: &peers(&["noop", "--objects", "100000", "--workers", "1"]),
+            around: Around::Maps(100_000),
+            runs: 3,
+        },
+        Workload {
+            name: "100 k objects, no-op, 8 workers",
+            ours: &[ours(&["noop", "--objects", "100000", "--workers", "8"], NOOP)],
+            peers: &peers(&["noop", "--objects", "100000", "--workers", "8"]),
+            around: Around::Maps(100_000),
+            runs: 3,
+        },
+        Workload {
+            name: "20 k objects, one write each, 1 worker",
+            ours: &[ours(&["write", "--objects", "20000", "--workers", "1"], WRITE)],
+            peers: &peers(&["write", "--objects", "20000", "--workers", "1"]),
+            around: Around::Maps(20_000),
+            runs: 3,
+        },
+        Workload {
+            name: "20 k objects, one write each, 8 workers",
+            ours: &[ours(&["write", "--objects", "20000", "--workers", "8"], WRITE)],
+            peers: &peers(&["write", "--objects", "20000", "--workers", "8"]),
+            around: Around::Maps(20_000),
+            runs: 3,
+        },
+        Workload {
+            name: "20 k objects, one write each, 1 worker: counted",
+            ours: &[counted(&["write", "--objects", "20000", "--workers", "1"])],
+            peers: &peers_counted(&["write", "--objects", "20000", "--workers", "1"]),
+            around: Around::Maps(20_000),
+            runs: 1,
+        },
+        Workload {
+            name: "100 k objects, one write each, 1 worker",
+            ours: &[ours(&["write", "--objects", "100000", "--workers", "1"], WRITE)],
+            peers: &peers(&["write", "--objects", "100000", "--workers", "1"]),
+            around: Around::Maps(100_000),
+            runs: 3,
+        },
+        Workload {
+            name: "100 k objects, one write each, 8 workers",
+            ours: &[ours(&["write", "--objects", "100000", "--workers", "8"], WRITE)],
+            peers: &peers(&["write", "--objects", "100000", "--workers", "8"]),
+            around: Around::Maps(100_000),
+            runs: 3,
+        },
+    ],
+};
+
+const NOOP: Rows = &[(WallPerOp, NOOP_GOALS), (CpuPerOp, NOOP_GOALS), MEMORY, FIRST];
+const WRITE: Rows = &[(WallPerOp, WRITE_GOALS), (CpuPerOp, WRITE_GOALS), MEMORY, FIRST];
+const NOOP_GOALS: &[Goal] = &[TimesOf("controller-runtime", 4.0), TimesOf("kube-rs", 1.5)];
+const WRITE_GOALS: &[Goal] = &[TimesOf("controller-runtime", 2.0), TimesOf("kube-rs", 1.5)];
+const MEMORY: Row = (PeakBytes, &[Times(1.0)]);
+const FIRST: Row = (Figure("s until the first reconcile"), &[]);
+
+const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name: "", run: Run { program: Program::Rust("controller"), args }, rows }
+}
+
+const fn counted(args: &'static [&'static str]) -> Variant {
+    Variant {
+        name: "",
+        run: Run { program: Program::Rust("controller_counted"), args },
+        rows: &[(AllocationsPerOp, &[])],
+    }
+}
+
+const fn peers(args: &'static [&'static str]) -> [(&'static str, Run); 2] {
+    [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller"), args })]
+}
+
+const fn peers_counted(args: &'static [&'static str]) -> [(&'static str, Run); 2] {
+    [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller_counted"), args })]
+}
+
+/// Go counts allocations without a cost.
+const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("controller-runtime", Run { program: Program::Go("controller"), args })
+}
