@@ -242,8 +242,8 @@ impl AttachedProcess {
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost within the output. [`CommandOutput::status`] has the command's
-    /// own failure.
+    /// Returns an I/O error if the connection is lost before the end of the output. If the command itself fails,
+    /// [`CommandOutput::status`] reports it.
     ///
     /// # Cancel safety
     ///
