@@ -135,8 +135,8 @@ pub(crate) struct Run {
 pub(crate) enum Program {
     /// The binary of this name in `crates/bench`.
     Rust(&'static str),
-    /// The example of this name of this package.
-    Example(&'static str, &'static str),
+    /// An example of a package of the workspace.
+    Example { package: &'static str, name: &'static str },
     /// The binary of this name in `crates/bench/kube`.
     Kube(&'static str),
     /// The `main` package of this name in `crates/bench/go/AREA`.

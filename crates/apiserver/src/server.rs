@@ -237,7 +237,7 @@ impl ApiServer {
         self.registry.audit.read()
     }
 
-    /// Returns the scripted faults of this server. With them, tests add and remove rules.
+    /// Returns the scripted faults of this server. A test adds rules to them and removes rules from them.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }

@@ -21,12 +21,12 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// Cancelled at shutdown. Each event then gets one last attempt.
+    /// The token that is cancelled at shutdown. After that, each event gets one last attempt.
     pub(crate) stop: CancellationToken,
 }
 
 impl Retry {
-    /// Waits for the pause after the nth attempt failed. Returns whether to retry.
+    /// Waits for the back-off that follows the nth failed attempt. Returns whether to retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;

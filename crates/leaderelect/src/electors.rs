@@ -31,11 +31,11 @@ pub struct LeaseGroupConfig {
     /// them on the lease. The default is no labels. Then the group watches all leases of the namespace, including those
     /// of other programs.
     pub labels: BTreeMap<String, String>,
-    /// The maximum number of requests in flight. The default is 8. If half of the number of electors is greater, that
-    /// number is the maximum. With this maximum, no term is lost only because its requests wait in the queue. The
-    /// request whose term has the earliest deadline is sent first. A request that waited counts as sent when it leaves
-    /// the queue. The request of a candidate counts as if its term had a `renew_deadline` left, so that candidates do
-    /// not starve.
+    /// The maximum number of requests in flight. The default is 8. The effective maximum is the larger of this value
+    /// and half the number of electors, so that no term is lost only because its requests wait in the queue. The
+    /// request whose term has the earliest deadline is sent first. The timeout of a request starts when it leaves the
+    /// queue. The queue treats the request of a candidate like the request of a leader that has a full `renew_deadline`
+    /// left. Therefore, candidates do not starve.
     pub in_flight: usize,
     /// The configuration of all electors. They share one identity, because they belong to one process.
     pub election: LeaderElectionConfig,

@@ -144,7 +144,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let now = clocks.now().monotonic;
             seen.send_modify(|members| match event {
                 WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
-                    members.saw(&lease.metadata.name, &state_of(lease), lease_duration, now);
+                    members.record(&lease.metadata.name, &state_of(lease), lease_duration, now);
                 }
                 WatchEvent::Deleted(lease) => members.is_gone(&lease.metadata.name, lease_duration, now),
                 _ => {}
@@ -203,7 +203,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                _ = rivals.lead() => {}
+                _ = rivals.any_leads() => {}
             }
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
@@ -216,10 +216,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let (mut pause, mut jitter) = (Duration::ZERO, Jitter::new(seed));
             let end = loop {
                 let free = async {
-                    rivals.are_gone().await;
+                    rivals.wait_until_gone().await;
                     clocks.sleep_until(Deadline::after(clocks.now(), pause)).await;
-                    while rivals.lead().await {
-                        rivals.are_gone().await;
+                    while rivals.any_leads().await {
+                        rivals.wait_until_gone().await;
                     }
                 };
                 tokio::select! {
@@ -233,7 +233,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     let lead = tokio::select! {
                         biased;
                         () = leadership.cancelled() => return None,
-                        lead = rivals.lead() => lead,
+                        lead = rivals.any_leads() => lead,
                         () = clocks.sleep_until(late) => true,
                     };
                     if lead {

@@ -106,7 +106,7 @@ pub struct InvalidToken {
 pub struct StaleToken {
     /// The stamp in the object.
     pub found: String,
-    /// The token that was checked.
+    /// The token of the term that verified the object.
     pub token: Token,
 }
 

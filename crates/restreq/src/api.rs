@@ -54,14 +54,14 @@ pub use self::workloads::{ScaleSpec, ScaleStatus, WorkloadScale};
 use crate::error::InvalidRequest;
 use crate::{Error, Request, RestClient, list};
 
-/// A typed client for the objects of one resource, in one namespace or in all.
+/// A typed client for the objects of one resource, in one namespace or in all namespaces.
 ///
 /// Clones are cheap. Methods identify an object by its [`ObjectKey`] or by a string: `namespace/name`, or only the name
 /// if the `Api` has a namespace or the kind is cluster-scoped.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future of this type cancels its request. It is then unknown whether the server applied a write.
+/// Dropping a future cancels its request. If the request is a write, it is unknown whether the server applied it.
 ///
 /// # Examples
 ///
@@ -105,8 +105,8 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// Creates an `Api` for all objects of the resource: cluster-scoped, or across all namespaces. To address one
-    /// object of a namespaced resource, give its namespace and name.
+    /// Creates an `Api` for all objects of the resource, in all namespaces if the resource is namespaced. To address
+    /// one object of a namespaced resource, use a key with its namespace and name.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
@@ -139,7 +139,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if a cluster-scoped resource is given a namespace.
+    /// Returns an error if the resource is cluster-scoped and `namespace` is not `None`.
     pub fn dynamic(client: RestClient, resource: ApiResource, namespace: Option<&str>) -> Result<Self, InvalidRequest> {
         match (resource.scope, namespace) {
             (Scope::Cluster, Some(namespace)) => Err(InvalidRequest::Mismatch(format!(
@@ -226,7 +226,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// As [`on_object`](Self::on_object), but only for some resources.
+    /// Like [`on_object`](Self::on_object), but returns an error if the resource is not one of `plurals` in the API
+    /// group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -240,7 +241,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns an error if the resource is none of these.
+    /// Returns an error if the resource is not one of `plurals` in the API group `group`.
     fn expect_resource(&self, group: &str, plurals: &[&str]) -> Result<(), InvalidRequest> {
         let resource = &*self.resource;
         match resource.group_version.group == group && plurals.contains(&&*resource.plural) {
@@ -251,7 +252,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns the namespace to use for an object whose metadata says `given`.
+    /// Returns the namespace for a request about an object whose metadata has the namespace `given`.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -280,13 +281,14 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// Lists one page of objects. Without a limit in the options, the page has all objects. Each object is decoded when
-    /// it arrives. To process objects one by one or undecoded, use this type as a [`ListWatch`].
+    /// Lists one page of objects. Without a limit in the options, the page has all objects. Each object is decoded as
+    /// soon as it arrives. To process the objects one by one, or to get them undecoded, use the [`ListWatch`]
+    /// implementation of this type.
     ///
     /// # Errors
     ///
     /// Returns any error of a request. `Expired` means that the revision or the continue token is too old. A decoding
-    /// error names the object by its index in the list, and by its name if possible.
+    /// error contains the index of the object in the list, and the name of the object if possible.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?.0;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -305,12 +307,12 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch with decoded objects: see [`EventStream`]. The watch does not resume after it ends; use
-    /// [`retry_watch`](Self::retry_watch) or an informer for that.
+    /// Opens a watch with decoded objects: see [`EventStream`]. The watch does not resume after it ends. To resume it,
+    /// use [`retry_watch`](Self::retry_watch) or an informer.
     ///
     /// # Errors
     ///
-    /// Returns any error up to the server's response headers. The stream reports later errors.
+    /// Returns errors that occur before the response headers arrive. The stream returns later errors.
     pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
         Ok(EventStream(request.watch().await?))
@@ -365,8 +367,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.with_object(request, object, options).object().await?)
     }
 
-    /// Replaces an object. If its metadata has a resourceVersion, the update succeeds only if the stored object still
-    /// has that version.
+    /// Replaces an object. If the metadata of `object` has a resourceVersion, the update succeeds only if the stored
+    /// object still has that version.
     ///
     /// # Errors
     ///

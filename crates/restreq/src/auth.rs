@@ -33,12 +33,13 @@ pub(crate) struct Login {
     pub(crate) header: Option<HeaderValue>,
     /// A client certificate that replaces the configured one.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// For renewable credentials, the number of the run that returned them, from 1.
+    /// The number of the run that returned the credentials, from 1. It is 0 for credentials that are not
+    /// renewed.
     pub(crate) run: u64,
 }
 
 impl Login {
-    /// Whether both have the same credentials, regardless of the run.
+    /// Returns whether both logins have the same credentials. The run numbers can differ.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -53,7 +54,7 @@ impl From<HeaderValue> for Login {
 /// The source of the `Authorization` header.
 pub(crate) enum Credentials {
     None,
-    /// A password or a token from the configuration.
+    /// A header for a password or a token from the configuration.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
@@ -80,7 +81,7 @@ impl Credentials {
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
-                // The client certificate is enough without the login.
+                // The client certificate is sufficient without the login.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
@@ -111,7 +112,7 @@ impl Credentials {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // Without a refresh token, there is nothing else to try.
+            // Without a refresh token, new credentials cannot be requested.
             #[cfg(feature = "oidc")]
             Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
             #[cfg(feature = "oidc")]
@@ -127,7 +128,8 @@ pub(crate) fn basic(field: &'static str, user: &str, password: &str) -> Result<H
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
-/// Returns a header value that does not print itself. Its memory is wiped when the last request drops it.
+/// Returns a header value whose `Debug` output hides it. Its memory is wiped when the last request drops
+/// it.
 fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {

@@ -8,7 +8,7 @@ use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
 /// The back-off of all requests of a client: client-go's `URLBackoff`, for the client's only host. It grows with each
-/// 429 or 5xx response and ends with any other. A missing response does not change it.
+/// 429 or 5xx response, and ends with any other response. A request without a response does not change it.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
@@ -47,7 +47,7 @@ impl ServerBackoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,9 +16,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses a host, `host:port` or URL. Without a scheme, it uses `https` if `tls` settings exist, and `http`
-    /// otherwise. A path needs a scheme, because `host/path` is usually a mistake. Query,
-    /// fragment and user are dropped.
+    /// Parses a host, `host:port` or URL. The default scheme is `https` if `tls` is true, and `http` otherwise. A path
+    /// without a scheme is an error, because `host/path` is usually a mistake. The query, the fragment and the user are
+    /// dropped.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();

@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 use crate::Request;
 use crate::request::Body;
 
-/// Larger bodies are not parsed.
+/// The maximum size of a body that is parsed.
 const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// An annotation with a whole object, which may be a Secret.
+/// An annotation that contains a whole object. The object may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Parts of field names whose values may be secret. Case, `-` and `_` are ignored.
+/// If the name of a field contains one of these words, the value may be secret. Case, `-` and `_` are ignored.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// Path segments whose bodies are not logged at all: resources and a subresource.
+/// Bodies are not logged if the path has one of these segments, which are resources and a subresource.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
@@ -43,7 +43,8 @@ impl Request {
 
     fn shown(&self, body: &[u8], most: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path, because it may be set as a whole and a patch of a Secret does not name its kind.
+        // Check the path and not only the resource of the request, because a caller can set the whole path. The
+        // body is not sufficient, because a patch of a Secret does not contain its kind.
         match self.path().split('/').any(is_secret) {
             true => size(body),
             false => shown(body, most),
@@ -55,8 +56,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for one or more JSON objects, up to `most` bytes. For anything else and for very large
-/// bodies, returns only the size.
+/// Returns the text to log for one or more JSON objects, with at most `most` bytes. For other formats and for
+/// very large bodies, returns only the size.
 fn shown(body: &[u8], most: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -78,7 +79,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // A JSON web token, in any field.
+        // The string is a JSON web token. These are removed from all fields.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -87,7 +88,7 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // Environment variables of a container, and operations of a JSON patch.
+    // The object is an environment variable of a container, or an operation of a JSON patch.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());

@@ -1,7 +1,7 @@
-//! Several streams over one WebSocket, in the channel protocols of Kubernetes.
+//! Multiplexes several streams over one WebSocket, with the channel protocols of Kubernetes.
 //!
-//! The first byte of each message is its channel. The version `v5.channel.k8s.io` adds a signal that closes one
-//! channel.
+//! The first byte of each message is the number of its channel. The version `v5.channel.k8s.io` adds a message that
+//! closes one channel.
 
 mod demux;
 mod driver;
@@ -39,18 +39,18 @@ impl Connection {
         &self.0.shared
     }
 
-    /// Returns the sender of the only channel to the server. To be called once.
+    /// Returns the writer of the only channel to the server. Call it only once.
     pub(crate) fn sender(&self) -> Sender {
         Sender::new(self.clone())
     }
 
-    /// Returns the receiver of the channel at this index of [`Layout::inputs`]. To be called once for each.
+    /// Returns the reader of the channel at this index of [`Layout::inputs`]. Call it only once for each index.
     pub(crate) fn receiver(&self, index: usize) -> Receiver {
         Receiver::new(self.clone(), index)
     }
 
-    /// Sends a message that replaces an earlier one of the same kind if that is still waiting. Returns the end of the
-    /// connection if it has ended.
+    /// Queues a message, such as a terminal size. It replaces an earlier message of this kind that was not sent yet.
+    /// If the connection has ended, returns how it ended.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
@@ -60,8 +60,8 @@ impl Connection {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. It gets the content of the error channel, and whether the connection has
-    /// ended.
+    /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel, and how
+    /// the connection ended if it has ended.
     ///
     /// # Cancel safety
     ///
@@ -77,7 +77,7 @@ impl Drop for Owner {
     }
 }
 
-/// Returns what the readers of all inputs and of the error channel get from these messages.
+/// Returns the data that the readers of all inputs and of the error channel get from these messages.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

@@ -40,7 +40,7 @@ pub enum Error {
     Auth {
         /// The request.
         request: Arc<RequestLine>,
-        /// The credentials, and why they are not available.
+        /// The reason why the credentials are not available.
         source: AuthError,
     },
     /// No connection could be established. Nothing was sent.
@@ -60,7 +60,7 @@ pub enum Error {
     Decode {
         /// The request.
         request: Arc<RequestLine>,
-        /// What is invalid, and where.
+        /// A description of the invalid data and its position.
         message: Box<str>,
     },
     /// The request is invalid. Nothing was sent.
@@ -71,9 +71,9 @@ pub enum Error {
         /// Why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last of several attempts failed, and the server may have processed an earlier one. A conflict can come from
-    /// the earlier attempt itself, and a rejection does not show what is stored now. Only requests that change
-    /// something fail with this error.
+    /// The last of several attempts failed, and the server may have processed an earlier attempt. If the last attempt failed
+    /// with a conflict, the earlier attempt can be the cause. If it was rejected, the earlier attempt may still have changed
+    /// the object. Only writes fail with this error.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the attempt that may have been processed.
@@ -90,7 +90,7 @@ pub enum Error {
         status: Box<Status>,
         /// The response body, at most the first 64 KiB. `Debug` does not show it, because it can be any object.
         body: Bytes,
-        /// How the server's API Priority and Fairness classified the request, if the response says so.
+        /// The classification of the request by the server's API Priority and Fairness, if the response contains it.
         flow: Option<Arc<Flow>>,
         /// The `Audit-Id` of the response, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
@@ -100,7 +100,7 @@ pub enum Error {
     Throttled {
         /// The request.
         request: Arc<RequestLine>,
-        /// Why waiting would never end.
+        /// The reason why the limit can never admit the request.
         source: ThrottleError,
     },
     /// A deadline passed. Unless `phase` is [`Phase::Connect`], it is unknown whether the server processed the request.
@@ -113,7 +113,7 @@ pub enum Error {
         /// The deadline that passed.
         after: Duration,
     },
-    /// The response, or one frame of it, is larger than the limit.
+    /// The response, or one frame of a watch, is larger than the limit.
     #[error(
         "{request}: the response is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
     )]
@@ -133,8 +133,8 @@ pub enum Error {
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The connection failed, or the server refused the stream, before the server processed the request. Nothing was
-    /// done.
+    /// The connection failed or the server refused the stream, before the server processed the request. The request had no
+    /// effect.
     #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
         /// The request.
@@ -173,7 +173,7 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if there is one.
+    /// Returns the reason in the server's status, if the status has one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
@@ -187,8 +187,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the status is 404: the object or the resource does not exist. [`ApiError`](pintle_meta::ApiError) has
-    /// similar methods for other reasons; an error converts into it.
+    /// Returns whether the status is 404: the object or the resource does not exist. For other reasons, convert the error
+    /// into an [`ApiError`](pintle_meta::ApiError), which has more methods of this kind.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
     }
@@ -198,12 +198,12 @@ impl Error {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// Returns whether the status is another 409: the object has changed, or a precondition failed.
+    /// Returns whether the status is 409 because the object has changed or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(Reason::Conflict, StatusCode::CONFLICT)
     }
 
-    /// Compares the reason, or the status code if the response has no known reason.
+    /// Returns whether the status has the reason `reason`. If the response has no known reason, compares the status code.
     fn is(&self, reason: Reason, code: StatusCode) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code.as_u16(),
@@ -211,7 +211,7 @@ impl Error {
         })
     }
 
-    /// Returns whether the client or the server throttled the request, if that is why it failed.
+    /// Returns which side throttled the request, or `None` if the request failed for another reason.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -244,24 +244,24 @@ impl Error {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Throttling<'a> {
-    /// The client's own rate limit. Nothing was sent.
+    /// The client's own rate limit rejected the request. Nothing was sent.
     Client(&'a ThrottleError),
-    /// The server responded with 429. Nothing was done.
+    /// The server rejected the request with status 429. The request had no effect.
     Server {
-        /// When to retry, in whole seconds, if the server says so.
+        /// The delay before a retry that the server asks for, in whole seconds.
         retry_after: Option<Duration>,
-        /// The flow that exceeded its share, if the server's priority and fairness reports it.
+        /// The flow that exceeded its share, if the server's API Priority and Fairness reports it.
         flow: Option<&'a Flow>,
     },
 }
 
-/// The classification of a request by API Priority and Fairness. It names objects of `flowcontrol.apiserver.k8s.io` by
-/// their UIDs.
+/// The classification of a request by API Priority and Fairness. It consists of the UIDs of two objects in
+/// `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The UID of the FlowSchema that the request matched.
     pub flow_schema: Box<str>,
-    /// The UID of the PriorityLevelConfiguration of that schema. Empty if the response does not have it.
+    /// The UID of the PriorityLevelConfiguration of that FlowSchema. Empty if the response does not contain it.
     pub priority_level: Box<str>,
 }
 
@@ -274,7 +274,7 @@ impl Flow {
     }
 }
 
-/// Returns the `Audit-Id` of a response, unless the value is too long to be one.
+/// Returns the `Audit-Id` of a response. Ignores a value that is too long for an audit ID.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -332,7 +332,7 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]: an [`Error`] without the parts that [`ApiError`] itself shows.
+/// The source of an [`ApiError`]: an [`Error`] whose message omits the text that the [`ApiError`] already shows.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {
@@ -365,7 +365,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a request is invalid. The setters find it, and the request keeps the first error.
+/// The reason why a request is invalid. The setters detect it, and the request stores the first error.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
@@ -387,7 +387,7 @@ pub enum InvalidRequest {
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// The body was a stream that has already been sent.
+    /// The body is a stream that was already sent.
     #[error("the body was a stream and is already used up; make a new request, or give the body as bytes")]
     BodyUsed,
     /// The body or the options cannot be serialized to JSON.
@@ -413,7 +413,7 @@ pub enum InvalidRequest {
     /// The object or key does not match the `Api`.
     #[error("{0}")]
     Mismatch(String),
-    /// A path segment would change the meaning of the URL.
+    /// A path segment contains characters that would change the meaning of the URL.
     #[error("{part} {value:?} is invalid: {why}")]
     Segment {
         /// The part of the request.
@@ -439,11 +439,11 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// Why a client cannot be created. Each message names the configuration field.
+/// The reason why a client cannot be created. Each message contains the name of the configuration field.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Two fields exclude each other.
+    /// Two fields cannot be set together.
     #[error("{first} and {second} exclude each other; set one of them")]
     Conflict {
         /// The first field.
@@ -454,19 +454,19 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error("{field}: {path} cannot be read: {source}", path = path.display())]
     File {
-        /// The field that names the file.
+        /// The name of the field that contains the path.
         field: &'static str,
         /// The file.
         path: PathBuf,
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// A field requires another field.
+    /// A field is set, but another field that it requires is not set.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
-        /// The field that is set.
+        /// The name of the field that is set.
         present: &'static str,
-        /// The field that is missing.
+        /// The name of the field that is missing.
         missing: &'static str,
     },
     /// A value cannot be used.
@@ -493,7 +493,7 @@ impl From<ConfigError> for ApiError {
     }
 }
 
-/// Why credentials are not available.
+/// The reason why credentials are not available.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
@@ -508,7 +508,7 @@ pub enum AuthError {
     Exec {
         /// The command.
         command: String,
-        /// What failed, and how to fix it.
+        /// A description of the failure and of a fix.
         why: String,
     },
     /// An OpenID Connect login has expired and its tokens cannot be refreshed.
@@ -516,7 +516,7 @@ pub enum AuthError {
     Oidc {
         /// The issuer's URL, without user and password.
         issuer: String,
-        /// What failed, and how to fix it.
+        /// A description of the failure and of a fix.
         why: String,
     },
     /// The token file cannot be used.

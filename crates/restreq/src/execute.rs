@@ -35,15 +35,15 @@ enum Mode {
     Unary,
     /// Stream the body.
     Stream,
-    /// Stream the body, but accept only 200 and expect the headers at once.
+    /// Stream the body, but accept only the status 200. The server must send the headers immediately.
     Watch,
-    /// Change the protocol of the connection. The request has an effect, although it is a GET.
+    /// Change the protocol of the connection. The request has an effect on the cluster, although it is a GET.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
 impl Mode {
-    /// Whether the request changes something, whatever its method is.
+    /// Returns whether every request of this kind has an effect on the cluster, even a GET.
     fn has_effect(self) -> bool {
         #[cfg(feature = "ws")]
         return self == Self::Upgrade;
@@ -56,7 +56,7 @@ impl Mode {
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// The timeout for reading a failure's body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Headers that the client adds to a request: `Accept`, `User-Agent`, `Authorization` and `Host`.
+/// The number of headers that the client adds to a request: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
@@ -64,13 +64,16 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns the first error of the setters, without I/O; [`Error::Status`] for an unsuccessful response; or the
-    /// error that prevented a response.
+    /// Returns one of these errors:
+    ///
+    /// - The first error of the setters, without I/O.
+    /// - [`Error::Status`] for an unsuccessful response.
+    /// - The error that prevented a response.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with timers, if the request needs a timer: for a deadline, for a pause before
-    /// a retry, or for reading a credential file.
+    /// Panics outside of a tokio runtime with timers if the request needs a timer. It needs a timer for a deadline, for a
+    /// pause before a retry and for reading a credential file.
     ///
     /// # Cancel safety
     ///
@@ -118,8 +121,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send). Unlike in client-go's `DoRaw`, a failure is the same typed error as for other
-    /// methods.
+    /// The same as for [`send`](Self::send). Unlike client-go's `DoRaw`, this method returns the same typed errors as the
+    /// other methods.
     ///
     /// # Cancel safety
     ///
@@ -133,8 +136,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send), up to the response headers. A lost connection is retried only if it was
-    /// reused and most likely died while it was idle.
+    /// The same as for [`send`](Self::send), for failures before the response headers arrive. If the connection is lost,
+    /// the request is retried only if the connection was reused. Such a connection most likely died while it was idle.
     ///
     /// # Cancel safety
     ///
@@ -155,13 +158,14 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
     }
 
-    /// Sends the request and reads a list item by item while it arrives. Only one item is in memory, and the size of
-    /// the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is reported
+    /// Sends the request and returns a stream of the items of a list. Only one item is in memory at a time, and the size
+    /// of the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is reported
     /// as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send), up to the response headers. The stream reports later errors.
+    /// The same as for [`send`](Self::send), for failures before the response headers arrive. The stream returns later
+    /// errors.
     ///
     /// # Cancel safety
     ///
@@ -185,12 +189,12 @@ impl Request {
         Ok(ListStream::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and decodes the response as a watch. The caller must set `watch=true` and other watch
-    /// parameters. The request's deadline does not apply.
+    /// Sends the request and decodes the response as a watch. The caller must set the parameter `watch=true` and any
+    /// other watch parameters. The request's deadline does not apply.
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send), up to the response headers.
+    /// The same as for [`send`](Self::send), for failures before the response headers arrive.
     ///
     /// # Cancel safety
     ///
@@ -199,7 +203,7 @@ impl Request {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// Like [`watch`](Self::watch), with undecoded objects.
+    /// Like [`watch`](Self::watch), but the objects are not decoded.
     ///
     /// # Errors
     ///
@@ -217,7 +221,7 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and returns the response that accepts its upgrade.
+    /// Sends the request and returns the response with which the server accepts the upgrade.
     #[cfg(feature = "ws")]
     pub(crate) async fn upgrade(
         &self,
@@ -229,7 +233,7 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends the request up to the headers of a streamed response.
+    /// Sends the request and waits for the headers of a streamed response.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -238,7 +242,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Runs within the span of the request, and records the outcome in it.
+    /// Calls `run` in the span of the request, and records the outcome in the span.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -276,7 +280,7 @@ impl Request {
         turn
     }
 
-    /// Repeats attempts until one succeeds or a failure is final.
+    /// Repeats attempts until an attempt succeeds or a failure is final.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -287,7 +291,7 @@ impl Request {
         let is_write = mode.has_effect() || !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
         self.client.retries().deposit();
-        // For a write: the last failed attempt that may have been processed.
+        // For a write: the error of the last failed attempt that the server may have processed.
         let mut doubt = None;
         let backoff = self.backoff.as_deref().or(self.client.backoff());
         let mut renewed = None;
@@ -319,7 +323,7 @@ impl Request {
                     may_renew = false;
                     let fresh = self.renew(line, &used.login).await;
                     if !retry.may_replay() {
-                        // Return the server's response; new credentials are for the next request.
+                        // Return the server's response. Only the next request uses the new credentials.
                         fresh.err().inspect(|error| tracing::warn!("{error}"));
                     } else if let Some(fresh) = fresh.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
@@ -338,7 +342,8 @@ impl Request {
             };
             let wait = retry.step(outcome_told, || match mode {
                 _ if mode.has_effect() => Repetition::Another,
-                // For a stream, only a connection that died while idle is retried; other losses are returned.
+                // A stream is retried only if its connection died while it was idle. Other lost connections are returned
+                // as errors.
                 Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
@@ -382,7 +387,7 @@ impl Request {
         }
     }
 
-    /// Sends one attempt, up to the response headers.
+    /// Sends one attempt and waits for the response headers.
     async fn attempt(
         &self,
         line: &Arc<RequestLine>,
@@ -420,7 +425,8 @@ impl Request {
         };
         let timeouts = *self.client.timeouts();
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
-        // The transport applies the deadline once it has a connection. A layer can replace the transport.
+        // The transport applies the deadline as soon as it has a connection. It may be replaced by a layer that applies
+        // no deadline.
         let max_wait =
             headers.and_then(|headers| Some((from_now(headers.saturating_add(timeouts.connect))?.0, headers)));
         let exchange = pin!(self.client.round_trip(request, ExchangeOptions { usage, headers }));
@@ -456,7 +462,7 @@ impl Request {
     }
 
     async fn renew(&self, line: &Arc<RequestLine>, used: &Login) -> Result<Option<Login>, Error> {
-        // The request has its own `Authorization` header, so the client's credentials were not rejected.
+        // The caller set the `Authorization` header, so the server did not reject the client's credentials.
         if self.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -489,7 +495,7 @@ impl Request {
             return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
-        // If the body of a failure cannot be read, report the failure without it.
+        // If the body of a failure cannot be read, report the failure without the body.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.resource.as_deref().unwrap_or_default();
@@ -515,7 +521,7 @@ impl Request {
 #[derive(Default)]
 struct Used {
     login: Login,
-    /// Whether the request was lost on a reused connection.
+    /// Whether the request was sent over a reused connection that was lost.
     is_stale: bool,
 }
 
@@ -554,7 +560,8 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the instant after a duration and the duration, or `None` if the clock cannot represent it.
+/// Returns the instant at which a duration from now ends, and the duration. Returns `None` if the clock cannot represent
+/// the instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }

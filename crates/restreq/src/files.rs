@@ -1,4 +1,4 @@
-//! Small files that change: tokens, certificates and keys.
+//! Reads small files whose content changes: tokens, certificates and keys.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,16 +16,16 @@ const MAX_SIZE: u64 = 4 << 20;
 /// How long a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the content of a file, which is wiped on drop. Rejects files that are not regular: they cannot be read again
-/// after a change, a pipe may have no writer, and a device may have no end.
+/// Returns the content of a file. The returned memory is wiped when it is dropped. Returns an error if the file is not
+/// a regular file: a pipe cannot be read twice and may have no writer, and a device may have no end.
 pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    // Check first, because opening a pipe blocks.
+    // Check the type of the file before opening it, because opening a pipe blocks.
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return refused("it is not a regular file".into());
     }
-    // Reserve the full capacity. A vector that grows leaves unwiped copies.
+    // Reserve the full capacity. A vector that grows leaves copies that are not wiped.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
     File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SIZE {
@@ -34,11 +34,12 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files in a background thread. There is at most one read at a time, which all callers share and which continues
-/// when they are cancelled. A network file system may hang, so callers wait for a limited time, and no runtime's
-/// shutdown waits. A late result is available to the next caller.
+/// Reads files in a background thread. There is at most one read at a time. All callers share it, and it continues if a
+/// caller is cancelled. A network file system may hang. Therefore, callers wait only for a limited time, and the
+/// shutdown of a runtime does not wait for a read. If a read finishes after the timeout, the next caller gets its
+/// result.
 pub(crate) struct FileReader<T> {
-    /// What is read, for the log.
+    /// A description of the files, for the log.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,
@@ -48,14 +49,14 @@ pub(crate) struct FileReader<T> {
 #[derive(Clone)]
 struct Reading {
     began: Instant,
-    /// Closed at the end.
+    /// The receiver of a channel that closes at the end of the read.
     end: watch::Receiver<()>,
 }
 
 impl Reading {
-    /// Waits for its end, for a limited time. Returns whether it has ended.
+    /// Waits for the end of the read, but not longer than the timeout. Returns whether the read has ended.
     async fn over(mut self) -> bool {
-        // The channel closes at the end.
+        // The channel closes at the end of the read.
         timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
     }
 }
@@ -65,8 +66,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// Returns the result of `read` or of the read in flight. After the timeout, returns the previous result, or an
-    /// error if there is none.
+    /// Calls `read` in the background thread, or joins the read in flight, and returns the result. After the timeout,
+    /// returns the previous result, or an error if there is no previous result.
     pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
@@ -78,7 +79,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// Like [`read`](Self::read), but does not use a read that started earlier.
+    /// Like [`read`](Self::read), but ignores the result of a read that started before this call.
     pub(crate) async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
@@ -87,7 +88,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in flight, and whether this call started it.
+    /// Returns the read in flight, or starts one. Also returns whether this call started it.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
@@ -97,8 +98,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
         drop(reading);
         let last = self.last.clone();
-        // A blocked system call cannot be cancelled, so this is not a task: a runtime's shutdown would wait for it.
-        // Each reader has at most one thread.
+        // Use a thread and not a blocking task. A blocked system call cannot be cancelled, and the shutdown of a
+        // runtime would wait for the task. Each reader has at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
             *lock(&last) = Some(content);
@@ -111,16 +112,16 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 }
 
-/// Whether a test has paused tokio's clock. Otherwise it follows the system's clock.
+/// Returns whether a test has paused tokio's clock.
 fn is_clock_paused() -> bool {
     let before = std::time::Instant::now();
     let shown = Instant::now().into_std();
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// Keeps a paused clock from advancing while the guard exists. Without it, all deadlines would pass during a file read,
-/// because tokio does not see our thread. A runtime's shutdown waits for the thread that holds the clock, but drops the
-/// task first that the thread waits for.
+/// Keeps a paused clock from advancing while this guard exists. Without the guard, all deadlines would pass during a
+/// file read, because tokio does not count the reading thread as active. The guard uses a blocking task that ends when
+/// the guard is dropped. A shutdown of the runtime waits for that task, but first drops the task that owns the guard.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
@@ -133,7 +134,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under these locks panics with partial changes.
+    // A panic under these locks leaves no partial changes, so poisoned locks can be used.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -155,11 +156,11 @@ mod tests {
         read(Path::new("/")).unwrap_err();
     }
 
-    /// Returns a read that blocks, and the sender that ends it.
+    /// Returns a read that blocks, and a sender. Sending a value ends the read.
     fn gated(value: u32) -> (mpsc::Sender<()>, impl FnOnce() -> u32 + Send) {
         let (go, gate) = mpsc::channel();
         let read = move || {
-            // Dropping the sender also ends it.
+            // Dropping the sender also ends the read.
             gate.recv().ok();
             value
         };
@@ -211,7 +212,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Gives the clock time to advance, if it did.
+            // Waits long enough that an unguarded clock would advance.
             thread::sleep(Duration::from_millis(10));
             1
         };

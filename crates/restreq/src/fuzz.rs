@@ -1,4 +1,5 @@
-//! Entry points for fuzzing, used by `fuzz/` and by the tests below. Each function panics if a property does not hold.
+//! Entry points for fuzzing. The fuzz targets in `fuzz/` and the tests below call them. Each function panics if its
+//! input violates a property of the code.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -25,7 +26,7 @@ use crate::transport::{pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// A watch: chunk boundaries make no difference, no byte is lost, and the splitter finds the same events as the parser.
+/// A watch: chunk boundaries have no effect, no byte is lost, and the splitter finds the same events as the parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -52,7 +53,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// A list: chunk boundaries make no difference, and a body that is JSON for serde is split completely.
+/// A list: chunk boundaries have no effect, and every body that serde accepts as JSON is split completely.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
         let mut splitter = ListSplitter::new(1 << 20);
@@ -84,7 +85,7 @@ pub fn list(bytes: &[u8]) {
     }
 }
 
-/// `Warning` headers, one per line: valid warnings before an invalid one are kept.
+/// `Warning` headers, one per line: an invalid warning does not affect the valid warnings before it.
 pub fn warnings(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     let mut each = 0;
@@ -98,7 +99,7 @@ pub fn warnings(bytes: &[u8]) {
     assert!(warnings.iter().all(|warning| warning.code <= 999));
 }
 
-/// A secret that no error may quote.
+/// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
 /// The output of a credential plugin: errors quote only its kind and version, because it has credentials.
@@ -109,7 +110,8 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// A token file: it becomes a header that does not print itself, or an error that does not quote it.
+/// A token file: the result is a header whose `Debug` output hides the token, or an error that does not contain the
+/// token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
         Ok(header) => {
@@ -121,7 +123,7 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// A file of certificates and keys: no error quotes it.
+/// A file with certificates and keys: no error contains text from the file.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
@@ -144,11 +146,11 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// A proxy's response to `CONNECT`: chunk boundaries make no difference, and errors do not quote it.
+/// A proxy's response to `CONNECT`: chunk boundaries have no effect, and errors do not quote the response.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
-    // Data after the end of the headers is rejected.
+    // The client rejects data after the end of the headers.
     assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
     let me = ("me".to_owned(), "pw".to_owned());
     for auth in [None, Some(&me)] {
@@ -162,7 +164,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// Sends data in chunks of `step` bytes, and accepts all input.
+/// A connection whose reads return chunks of `step` bytes. Writes are accepted and ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -191,7 +193,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Returns the output of a future that never waits.
+/// Polls a future that never waits, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -199,12 +201,12 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A server address: parsing the result again returns the same.
+/// A server address: if the parsed address is formatted and parsed again, the result is the same.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // The rest of a path can end in a space, which would be trimmed.
+        // The path can end with a space, which a second parse would trim.
         let again = format!("{}://{}{}#", base.scheme(), base.authority, base.path);
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.host_and_port();
@@ -213,7 +215,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// The body of a failure: it becomes a status with a limited amount of its text.
+/// The body of a failure: it is converted to a status that contains a limited amount of the body.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -239,7 +241,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// A gzip body: chunk boundaries make no difference, and other decoders return the same.
+/// A gzip body: chunk boundaries have no effect, and another decoder returns the same data.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -257,7 +259,7 @@ pub fn gzip(bytes: &[u8]) {
     }
 }
 
-/// `NO_PROXY` in the first line, and hosts in the others.
+/// The first line is the value of `NO_PROXY`. The other lines are hosts.
 pub fn no_proxy(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
@@ -270,7 +272,7 @@ pub fn no_proxy(bytes: &[u8]) {
     }
 }
 
-/// `Retry-After`: the header's value bounds the wait, and is never mistaken for a date.
+/// `Retry-After`: the client waits at least as long as the header says, and at most a minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -285,7 +287,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// Messages of a WebSocket, each after its size in one byte: all data of a channel reaches its reader.
+/// The messages of a WebSocket, each preceded by one byte with its size: all data of a channel reaches the reader of
+/// this channel.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};
@@ -320,7 +323,7 @@ pub fn channel_messages(bytes: &[u8]) {
     }
 }
 
-/// A log: chunk boundaries make no difference, and no byte is lost.
+/// A log: chunk boundaries have no effect, and no byte is lost.
 pub fn log_lines(bytes: &[u8]) {
     let whole = lines(bytes, bytes.len().max(1));
     for step in [1, 7] {

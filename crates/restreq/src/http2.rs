@@ -33,7 +33,7 @@ impl Default for Http2Config {
     }
 }
 
-/// Longer durations are cut to this one.
+/// Longer durations are replaced by this one.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
@@ -64,7 +64,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // Zero would close every connection that is pinged.
+            // Reject zero, because it would close every connection after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

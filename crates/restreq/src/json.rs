@@ -1,16 +1,17 @@
 //! An incremental JSON scanner: finds where values start and end, and whether the text is valid.
 
-/// Scans JSON in chunks with any boundaries. It stores only its position and, near the root, the last string.
+/// Scans JSON in chunks with any boundaries. It stores only its position, and the last string if that is close to the
+/// root.
 ///
-/// It accepts the grammar of RFC 8259 up to Go's nesting limit. It does not check whether strings are UTF-8 or numbers
-/// in range; a decoder does. It does no I/O.
+/// It accepts the grammar of RFC 8259 up to Go's nesting limit. It does not check that strings are UTF-8 or that
+/// numbers are in range, because a decoder does that. It does no I/O.
 pub(crate) struct Json {
     expects: Expects,
     /// The open objects and arrays, the innermost last.
     open: Vec<Container>,
-    /// The maximum depth at which strings are kept.
+    /// The maximum depth at which strings are stored.
     keep: usize,
-    /// The raw content of the last kept string, up to the limit.
+    /// The raw content of the last string within that depth, up to the size limit.
     text: Vec<u8>,
 }
 
@@ -20,12 +21,12 @@ pub(crate) enum Container {
     Object,
 }
 
-/// A value or a field name that started or ended.
+/// The start or the end of a value or field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Open(Container),
     Close,
-    /// The name of a field.
+    /// The end of a field name.
     Name,
     Null,
     /// A number, `true` or `false`.
@@ -37,7 +38,7 @@ pub(crate) enum Token {
 /// The nesting limit of Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// Longer strings are not kept. Names of objects have at most 253 bytes.
+/// Longer strings are not stored. Names of objects have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +49,11 @@ enum Expects {
     NameOrEnd,
     Colon,
     CommaOrEnd,
-    /// The rest of a string.
+    /// Inside a string.
     Text {
         is_name: bool,
     },
-    /// The character after a backslash.
+    /// After a backslash in a string.
     Escape {
         is_name: bool,
     },
@@ -60,7 +61,7 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// The rest of a literal.
+    /// Inside a literal. The bytes are the missing end of the literal.
     Word(&'static [u8]),
     Number(Number),
 }
@@ -79,8 +80,8 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner at the start of a value. Strings are kept down to depth `keep`; 1 is the depth of the
-    /// outermost fields.
+    /// Creates a scanner at the start of a value. It stores strings down to the depth `keep`. The depth of the
+    /// outermost fields is 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
@@ -120,7 +121,7 @@ impl Json {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
 
-    /// Whether a complete value was read, followed only by white space.
+    /// Returns whether a complete value was read, followed only by white space.
     pub(crate) fn is_whole(&self) -> bool {
         let has_ended = match self.expects {
             Expects::CommaOrEnd => true,
@@ -130,8 +131,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens deeper than `deepest`, which are most of a typical body. It handles only complete and plain tokens,
-    /// and stops at anything else for [`step`](Self::step).
+    /// Skips tokens deeper than `deepest`, which are most tokens of a typical body. Handles only complete tokens
+    /// without escapes. Stops before any other token, which [`step`](Self::step) must handle.
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -174,7 +175,7 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several within a string. Consumes none if a number ended before it.
+    /// Consumes one byte, or several bytes of a string. Consumes nothing if the byte follows the end of a number.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -282,7 +283,7 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // One byte above the limit shows that it is longer.
+            // Store one byte more than the limit, to show that the string is longer.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
@@ -331,7 +332,7 @@ impl Number {
         })
     }
 
-    /// Whether the number may end here.
+    /// Returns whether the number may end here.
     fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }

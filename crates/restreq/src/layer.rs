@@ -22,16 +22,16 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A `tower` layer around the transport of a client. Use it to limit, trace or sign requests.
 ///
-/// The layer receives each attempt in the form in which it is sent: with its full URL, the credentials and all headers except connection-level
-/// headers. The client treats the layer's response as the server's response.
+/// The layer receives each attempt with its full URL, the credentials and all headers except connection-level headers. The client treats
+/// the response of the layer as the server's response.
 ///
-/// - If the layer returns an error of the transport, directly or as the source of another error, the client reports the
-///   original error. Any other error becomes [`Error::Transport`]: it is unknown whether the server processed the
+/// - The layer can return an error of the transport, directly or as the source of another error. In both cases, the client reports the
+///   original error. Any other error becomes [`Error::Transport`], which means that it is unknown whether the server processed the
 ///   request.
 /// - The layer must keep the extensions of requests and responses. The transport uses them to put watches and streams on
 ///   separate connections, and to return the connection of a WebSocket.
-/// - The client clones the service for each attempt, one clone at a time. So a `Clone` implementation that sends a
-///   request with the same client would deadlock. The client calls the clone once it is ready.
+/// - The client clones the service for each attempt, one clone at a time. Therefore, a `Clone` implementation that sends a request with
+///   the same client would deadlock. The client calls the clone when it is ready.
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A clone that panics leaves no partial changes.
+                // A panic in `clone` leaves no partial changes, so a poisoned lock can be used.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
@@ -84,7 +84,7 @@ impl TransportLayer {
         }))
     }
 
-    /// Replaces the connections by a service, such as an in-process server. All requests go to that service.
+    /// Creates a layer that sends all requests to a service, such as an in-process server, instead of a connection.
     ///
     /// # Examples
     ///
@@ -168,7 +168,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// Always ready. Waiting for a connection is part of the call.
+    /// The service is always ready. The call waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }

@@ -17,12 +17,15 @@ use self::splitter::{Fault, ListSplitter};
 use crate::stream::ByteStream;
 use crate::{Error, status};
 
-/// The parts of a list in the order of the response: first the items, then the list's metadata.
+/// A stream of the parts of a list: first the items in the order of the response, then the metadata of the list.
 ///
-/// At most one item is in memory at a time, and no more of it than its limit: see
-/// [`max_object`](pintle_meta::ClientConfig::max_object). After the complete list, the stream returns `None`. It
-/// returns an error, then `None`, if the connection is lost, pauses for too long, or delivers something other than a
-/// list in JSON.
+/// At most one item is in memory at a time. If the item is larger than
+/// [`max_object`](pintle_meta::ClientConfig::max_object), only its start is in memory. After the complete list, the
+/// stream returns `None`. It returns an error and then `None` in these cases:
+///
+/// - The connection is lost.
+/// - The connection is silent for too long.
+/// - The body is not a list in JSON.
 ///
 /// Dropping it cancels the request.
 ///
@@ -60,7 +63,8 @@ impl ListStream {
     ///
     /// # Errors
     ///
-    /// As for the stream. The list has then ended and is incomplete.
+    /// The errors are the same as for the stream: see [`ListStream`]. After an error, the list has ended and is
+    /// incomplete.
     ///
     /// # Cancel safety
     ///
@@ -138,7 +142,7 @@ pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
-/// Decodes the item at index `at` of a list. An error names the index, and the object if possible.
+/// Decodes the item at index `at` of a list. An error contains the index, and the key of the object if possible.
 pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
@@ -162,7 +166,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // A `Status` is not a list, whatever its fields. Informers treat objects that are missing from a list as deleted.
+    // Reject a `Status`, even if its fields look like those of a list. Informers treat objects that are missing from a
+    // list as deleted.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 /// also has apiVersion, kind, name and namespace, so it can start the manager's next apply. Returns `None` if the
 /// manager has applied nothing to this `subresource`. An empty `subresource` means the object itself.
 ///
-/// The object must be complete JSON from the server: [`ObjectMeta`](pintle_meta::ObjectMeta) and types that use it drop
-/// `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this function.
+/// The object must be the complete JSON from the server, because [`ObjectMeta`](pintle_meta::ObjectMeta) and types that
+/// use it drop `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this function.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root, an empty set means that nothing is owned, unlike at a leaf.
+    // At the root, an empty set means that no field is owned. At a leaf, it means that the whole value is owned.
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -64,7 +64,7 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the part of a value that `fields` name, or `None` if it no longer exists.
+/// Returns the fields of a value that are in the set `fields`, or `None` if none of them exists any longer.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
     // A leaf: the whole value is owned.
     if fields.is_empty() {
@@ -103,7 +103,7 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
     }
 }
 
-/// Returns the owned part of a list item, including the keys that identify the item.
+/// Returns the owned fields of a list item, including the keys that identify the item.
 fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
     let mut owned = part(item, fields)?;
     if let (Some(keys), Some(Value::Object(members))) = (path.strip_prefix("k:"), &mut owned) {
@@ -113,7 +113,7 @@ fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<O
     Ok(owned)
 }
 
-/// Whether a path identifies the list item: by its keys, its value or its index.
+/// Returns whether a path identifies the list item, by its keys, its value or its index.
 fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFields> {
     let invalid = || InvalidManagedFields::new(path);
     match path.split_once(':').ok_or_else(invalid)? {
@@ -135,7 +135,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // The rest is a value from the object.
+        // The text after the prefix is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }

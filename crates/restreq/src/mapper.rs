@@ -1,4 +1,4 @@
-//! Maps names and kinds to resources, with the server's discovery documents.
+//! Maps names and kinds to resources. Uses the server's discovery documents.
 
 mod discover;
 mod documents;
@@ -18,13 +18,13 @@ use crate::RestClient;
 
 /// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
 ///
-/// The first lookup fetches discovery and caches it. A lookup that misses the cache fetches it again, so a resource
-/// whose definition was just created is found. Concurrent misses share one fetch, and at least a second passes between
-/// two fetches.
+/// The first lookup fetches the discovery documents and caches them. A lookup that misses the cache fetches them again.
+/// Therefore, it finds a resource whose definition was created a moment ago. Concurrent misses share one fetch, and at
+/// least a second passes between two fetches.
 ///
-/// It fetches all groups in two documents (aggregated discovery), or group by group if the server does not support that.
-/// A group that does not respond is left out, for example if its extension server is down. Errors about missing resources
-/// name such groups.
+/// With aggregated discovery, two documents contain all groups. If the server does not support that, the mapper fetches
+/// one document for each group version. If an extension server is down, its groups are missing from the result. The error
+/// for a resource that is not found lists the missing groups.
 ///
 /// # Examples
 ///
@@ -44,9 +44,9 @@ use crate::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// The number of lookups and fetches so far. Each gets the next number as its turn.
+    /// The number of lookups and fetches so far. Each lookup and each fetch gets the next number as its turn.
     turns: AtomicU64,
-    /// Discovery that was fetched before this turn is invalid.
+    /// Discovery documents that were fetched before this turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
     /// Held during a fetch. A lookup that hits the cache does not take it.
@@ -74,11 +74,12 @@ pub struct DiscoveredResource {
 /// The cached discovery.
 #[derive(Debug)]
 struct Known {
-    /// By group in the server's order, with the core group first. Within a group, the preferred version comes first.
+    /// The resources, by group in the server's order, with the core group first. Within a group, the preferred version
+    /// comes first.
     resources: Vec<DiscoveredResource>,
-    /// The groups and versions that did not respond.
+    /// The group versions whose documents could not be fetched.
     missing: Vec<GroupVersion>,
-    /// When it was fetched. The turn orders fetches and lookups even if the clock returns equal times.
+    /// The time and the turn of the fetch. The turns order fetches and lookups even if their times are equal.
     asked: Instant,
     turn: u64,
 }
@@ -86,7 +87,7 @@ struct Known {
 /// The minimum time between two fetches after cache misses.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a resource was not found.
+/// The reason why a resource was not found.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
@@ -103,7 +104,7 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups that did not respond. The resource may be in one of them.
+        /// The groups whose resources could not be fetched. The resource may belong to one of them.
         missing: Vec<GroupVersion>,
     },
     /// Fetching discovery failed.
@@ -121,7 +122,7 @@ impl From<MappingError> for ApiError {
 }
 
 impl RestMapper {
-    /// Creates a mapper for the client's server. Nothing is sent yet.
+    /// Creates a mapper for the client's server. This function sends nothing.
     pub fn new(client: RestClient) -> Self {
         Self {
             client,
@@ -132,19 +133,20 @@ impl RestMapper {
         }
     }
 
-    /// Finds a resource by a name, in the format of kubectl: a plural, singular, kind or short name in any case. The
-    /// name can be followed by a dot and its group, or by its version and group. A prefix of the group is enough.
+    /// Finds a resource by a name that kubectl accepts: a plural, a singular, a kind or a short name, in any case. The
+    /// name can be followed by a dot and the group, or by the version and the group. A prefix of the group is sufficient.
     ///
     /// Without a group, the core group has priority, and full names have priority over short names. Without a version,
     /// the result is the server's preferred version.
     ///
     /// # Errors
     ///
-    /// Returns an error if several resources or no resource match, or if fetching discovery fails.
+    /// Returns an error if no resource or more than one resource matches, or if the discovery documents cannot be
+    /// fetched.
     ///
     /// # Cancel safety
     ///
-    /// Fetched discovery stays in the cache. An unfinished fetch is repeated by the next lookup.
+    /// Fetched documents stay in the cache. If a fetch was not finished, the next lookup starts it again.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
@@ -162,8 +164,8 @@ impl RestMapper {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// Finds a resource by its group, version and plural name, and so its kind and scope. An empty version means the
-    /// server's preferred version.
+    /// Finds a resource by its group, version and plural name. Use it to get the kind and the scope of the resource. An
+    /// empty version means the server's preferred version.
     ///
     /// # Errors
     ///
@@ -181,7 +183,7 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// Returns an error if fetching discovery fails.
+    /// Returns an error if the discovery documents cannot be fetched.
     ///
     /// # Cancel safety
     ///
@@ -190,10 +192,10 @@ impl RestMapper {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery. Missing resources are fetched anyway; use this after resources were deleted or
-    /// changed.
+    /// Drops the cached discovery documents. Call this after resources were deleted or changed. It is not needed for new
+    /// resources, because a lookup that misses the cache fetches again.
     pub fn invalidate(&self) {
-        // A fetch in flight started earlier, so its result is invalid too.
+        // The result of a fetch in flight becomes invalid too, because the fetch started earlier.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -206,13 +208,13 @@ impl RestMapper {
         }
     }
 
-    /// Returns discovery that was fetched after the given turn and after the last invalidation.
+    /// Returns discovery documents that were fetched after the given turn and after the last invalidation.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched it meanwhile, late enough for this one.
+        // Another lookup may have fetched the documents in the meantime, after the given turn.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -225,7 +227,7 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached discovery if it is newer than the turn.
+    /// Returns the cached documents if they are newer than the given turn.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
         // No code under this lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -253,7 +255,7 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// Returns the resources of a discovery document, and the result of looking up each by its name.
+/// Returns the resources of a discovery document. Each is paired with the result of a lookup of its name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};

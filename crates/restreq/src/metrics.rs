@@ -78,7 +78,7 @@ static PROGRAM_POLICY: Metric = Metric {
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
-    // Buckets of minutes, days and months.
+    // The buckets for the age of certificates, from minutes to months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -228,8 +228,8 @@ impl Drop for LookUp<'_> {
     }
 }
 
-/// The instruments of one metric, created on first use of their labels. Their number is bounded by the methods that the
-/// program uses times the codes that servers return, and by the names of the server and its proxy.
+/// The instruments of one metric. Each is created when its labels are first used. Their number is limited, because the
+/// labels have few values: methods, status codes, and the host names of the server and its proxy.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -241,15 +241,15 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // If another thread was faster, this unused instrument is dropped. Instruments are created and dropped outside
-        // of the lock.
+        // If another thread has already inserted an instrument for these labels, drop this instrument. Instruments are
+        // created and dropped outside of the lock.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,12 @@
-//! Objects above the size limit. Their identity is extracted, and the rest is skipped.
+//! Handles objects above the size limit: extracts their keys, and skips all other data.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers an object, or a watch frame with an object, as its chunks arrive. Above the limit, it only scans for the
-/// object's identity.
+/// Buffers the chunks of an object, or of a watch frame with an object. If the size exceeds the limit, it stops
+/// buffering and only scans for the fields that identify the object.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
@@ -28,7 +28,7 @@ impl BoundedBuffer {
         Self { is_frame: true, ..Self::items(limit) }
     }
 
-    /// Whether there are no bytes yet.
+    /// Returns whether the buffer has no bytes yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -44,7 +44,7 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk and resets. A single chunk is not copied.
+    /// Appends the last chunk, and resets the buffer. If the object is one chunk, it is not copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -60,7 +60,7 @@ impl BoundedBuffer {
     }
 }
 
-/// What was found in an object above the limit.
+/// The data that was extracted from an object above the limit.
 pub(crate) struct Found {
     /// The type of the event, if the object is part of a watch frame.
     pub(crate) event_type: Option<WatchEventType>,
@@ -74,7 +74,7 @@ struct IdentityScanner {
     /// The field names on the path to the current position, without arrays.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// Empty for cluster scope, also for `null`. `None` if the value is not a string.
+    /// The namespace. Empty if it is absent or `null`. `None` if the value is not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -96,7 +96,7 @@ impl IdentityScanner {
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
-        // The caller has checked that this is JSON.
+        // The caller has checked that the text is valid JSON.
         while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
             bytes = &bytes[taken..];
             let text = self.json.text();
@@ -137,7 +137,7 @@ impl IdentityScanner {
 
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // A partial key would identify another object.
+        // Without its namespace, the key would identify another object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

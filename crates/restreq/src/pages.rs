@@ -13,8 +13,8 @@ use crate::Api;
 
 /// The pages of a list, in order: client-go's pager.
 ///
-/// All pages have the same revision. The revision in the options applies to the first page, and the continue tokens
-/// keep it for the others.
+/// All pages have the same revision. The revision in the options applies to the first page. The continue tokens keep
+/// that revision for the following pages.
 ///
 /// # Examples
 ///
@@ -48,10 +48,10 @@ struct Cursor<T> {
     tokens: HashSet<String>,
 }
 
-/// Pages that a task fetches ahead. Dropping this ends the task.
+/// A task fetches pages ahead. Dropping this value ends the task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// `None` after the end of the task was seen.
+    /// `None` after the result of the task was read.
     task: Option<JoinHandle<()>>,
 }
 
@@ -66,8 +66,8 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Lists all objects in pages, so that no single response is large. If the revision of the pages expires meanwhile,
-    /// it lists everything again in one request.
+    /// Lists all objects in pages, so that no response is large. If the revision of the pages expires in the meantime,
+    /// the method lists all objects again in one request.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl<T: DeserializeOwned> Api<T> {
         }
         match whole {
             Some(whole) => Ok(whole),
-            // There is always a first page or an error.
+            // The first call always returns a page or an error.
             None => self.list(options).await,
         }
     }
@@ -103,8 +103,8 @@ impl<T: DeserializeOwned> Pages<T> {
     /// # Errors
     ///
     /// Returns any error of a request. `Expired` means that the revision of the pages has expired. Also returns an
-    /// error if the server repeats a continue token, because the list would never end. There are no more pages after an
-    /// error.
+    /// error if the server repeats a continue token, because the list would never end. After an error, the method
+    /// returns `None`.
     ///
     /// # Panics
     ///
@@ -122,8 +122,8 @@ impl<T: DeserializeOwned> Pages<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
-    /// Fetches pages ahead in a task that starts now, while the caller processes earlier pages. At most `pages` fetched
-    /// pages wait for the caller. The task ends when the pages are dropped.
+    /// Starts a task that fetches pages while the caller processes earlier pages. At most `pages` fetched pages wait
+    /// for the caller. The task ends when the returned value is dropped.
     ///
     /// # Panics
     ///
@@ -133,7 +133,7 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Reserve room first, so that a page is not requested before there is room for it.
+            // Reserve capacity in the channel first, so that a page is requested only if the channel can store it.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -175,7 +175,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // The list would look complete.
+            // If the task panicked, panic as well. Otherwise the list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

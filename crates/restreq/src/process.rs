@@ -1,4 +1,4 @@
-//! A command in a container.
+//! A running command in a container.
 
 use std::fmt;
 use std::io;
@@ -22,16 +22,17 @@ use crate::websocket::WebSocket;
 /// requested.
 ///
 /// - **Backpressure**: at most 64 KiB plus one message are buffered for each stream. All streams share one connection,
-///   so the server waits while one of them is full: read stdout and stderr at the same time, or drop the one that you
-///   do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+///   so the server waits while the buffer of one stream is full. Read stdout and stderr concurrently, or drop the
+///   stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
 /// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the input of the command. Servers
-///   before Kubernetes 1.30 speak `v4.channel.k8s.io`, which cannot do that: the command does not see the end of its
-///   input, and shutting down `stdin` returns an error.
+///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which does not support this. With such a server, the
+///   command does not see the end of its input, and shutting down `stdin` returns an error.
 /// - **End of the connection**: the connection ends when the process and all of its streams are dropped. Input that was
 ///   written but not flushed can then be lost. A command without a terminal may continue to run in the container.
-/// - **Lost connections**: reading returns an error. The end of the output always means that the output is complete.
+/// - **Lost connections**: a read returns an error. If a read returns the end of the output, the output is always
+///   complete.
 ///
-/// A task drives the connection. It runs on the runtime of the call, and ends with the connection.
+/// A task drives the connection. It runs on the runtime in which the command was started, and ends with the connection.
 ///
 /// # Examples
 ///
@@ -57,7 +58,7 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The input of the command.
     pub stdin: Option<ProcessInput>,
-    /// The output of the command. With a terminal, it includes the errors.
+    /// The output of the command. With a terminal, it includes the error output.
     pub stdout: Option<ProcessOutput>,
     /// The error output of the command. `None` with a terminal.
     pub stderr: Option<ProcessOutput>,
@@ -82,7 +83,7 @@ pub struct ProcessInput(Sender);
 /// A read that was not ready has consumed nothing.
 pub struct ProcessOutput(Receiver);
 
-/// The terminal of a command. Clones change the same terminal.
+/// The terminal of a command. All clones refer to the same terminal.
 #[derive(Clone)]
 pub struct Terminal(Connection);
 
@@ -99,15 +100,15 @@ pub struct TerminalSize {
 /// The whole output of a command. `Debug` shows only its size, because it can be a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The output. With a terminal, it includes the errors.
+    /// The output. With a terminal, it includes the error output.
     pub stdout: Vec<u8>,
     /// The error output.
     pub stderr: Vec<u8>,
-    /// How the command ended.
+    /// The result of the command.
     pub status: Result<(), ExecError>,
 }
 
-/// How a command failed. Each message names the request.
+/// The failure of a command. Each message contains the request.
 ///
 /// # Examples
 ///
@@ -143,8 +144,8 @@ pub enum ExecError {
         /// The server's status.
         status: Box<Status>,
     },
-    /// The command could not run, or not to its end. For example, the container does not exist or its node is not
-    /// reachable.
+    /// The command could not be started, or was interrupted. For example, the container does not exist, or its node is
+    /// not reachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -223,8 +224,8 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. First drops the streams that are still in the fields: that closes the input and
-    /// discards the output. Take a stream out of its field to use it longer.
+    /// Waits until the command ends. First drops the streams that are still in the fields. This closes the input and
+    /// discards the output. To use a stream longer, take it out of its field first.
     ///
     /// # Errors
     ///
@@ -238,12 +239,12 @@ impl AttachedProcess {
         self.wait().await
     }
 
-    /// Closes the input, and reads the output until the command ends. The output is read into memory as a whole.
+    /// Closes the input, and reads the output until the command ends. Stores the whole output in memory.
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost within the output. [`CommandOutput::status`] has the command's
-    /// own failure.
+    /// Returns an I/O error if the connection is lost before the end of the output. If the command itself fails,
+    /// [`CommandOutput::status`] reports it.
     ///
     /// # Cancel safety
     ///
@@ -269,9 +270,9 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns how the command ended, or `None` if that is not known yet.
+/// Returns the result of the command, or `None` if it is not known yet.
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
-    // The status can arrive in parts.
+    // The status can arrive in several messages.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
         return Some(judge(request, status));
     }

@@ -58,13 +58,13 @@ use crate::{Error, RestClient};
 pub struct Request {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The start of the path, such as `/apis/apps/v1`, including the path prefix of the server's URL.
+    /// The start of the path, such as `/apis/apps/v1`. It includes the path prefix of the server's URL.
     prefix: Arc<str>,
     subpath: String,
-    /// Sorted by key. Values of one key keep their order.
+    /// The parameters, sorted by key. The values of one key keep their order.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
-    /// `None` and empty differ: see [`namespace`](Self::namespace).
+    /// The namespace. `None` and an empty string are different: see [`namespace`](Self::namespace).
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
@@ -78,7 +78,7 @@ pub struct Request {
     pub(crate) limiter: Option<Throttle<TokioClock>>,
     /// The back-off of this request, instead of the client's.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether a response 429 is not retried.
+    /// Whether the request is not retried after a response with status 429.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
@@ -115,7 +115,7 @@ impl Request {
         }
     }
 
-    /// Sets the HTTP method. Also works after an error.
+    /// Sets the HTTP method, even after an error.
     pub fn verb(mut self, method: Method) -> Self {
         self.method = method;
         self
@@ -157,7 +157,7 @@ impl Request {
     }
 
     /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. Drops all parameters
-    /// set before.
+    /// that were set earlier.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.fault.is_some() {
             return self;
@@ -184,8 +184,8 @@ impl Request {
         self.set_once("resource", resource.into(), |request| &mut request.resource)
     }
 
-    /// Sets the namespace. It can be set only once. An empty namespace means all namespaces for a list, and is an error
-    /// for a create or a named object.
+    /// Sets the namespace. It can be set only once. For a list, an empty namespace means all namespaces. For a create or
+    /// a named object, it is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.namespace)
     }
@@ -234,8 +234,8 @@ impl Request {
         self
     }
 
-    /// Adds the fields of an options object as query parameters: strings, numbers, booleans, and each element of a
-    /// list. Absent fields are skipped.
+    /// Adds the fields of an options object as query parameters. A field can be a string, a number, a boolean or a list
+    /// of them. Each element of a list becomes a separate parameter. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.fault.is_some() {
             return self;
@@ -251,8 +251,8 @@ impl Request {
         }
     }
 
-    /// Sets a header and replaces its previous values. Also works after an error. `Authorization` and cookies are
-    /// marked as sensitive, so that printing the headers, for example in a layer, does not show them.
+    /// Sets a header, and replaces its previous values, even after an error. `Authorization` and cookies are marked as
+    /// sensitive, so that the `Debug` output of the headers hides them.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -264,9 +264,9 @@ impl Request {
         }
     }
 
-    /// Sets the deadline of the whole request, including retries but not the throttling before the first attempt. Zero
-    /// means none. The request also sends it to the server as the parameter `timeout`. For a watch or a stream, only
-    /// the server enforces it.
+    /// Sets the timeout of the whole request. It includes retries, but not the throttling before the first attempt. Zero
+    /// means no timeout. The timeout is also sent to the server as the parameter `timeout`. For a watch or a stream,
+    /// only the server enforces it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.fault.is_none() {
             self.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -274,32 +274,33 @@ impl Request {
         self
     }
 
-    /// Sets the longest pause within the response body. The default is the client's.
+    /// Sets the maximum time without data while the response body is read. The default is the setting of the client.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
     }
 
-    /// Sets the maximum number of retries, which happen only if they are safe. 10 by default. Also works after an
-    /// error.
+    /// Sets the maximum number of retries, even after an error. The default is 10. A request is retried only if that is
+    /// safe.
     ///
-    /// If the request has no deadline, as with watches, the waits between its attempts add up to at most a minute.
-    /// After that the request returns the last response. The same happens when the client's retry budget is spent: 500
-    /// retries at once, refilled by a fifth of a retry per request and 50 per second.
+    /// If the request has no deadline, as with watches, the total of all waits between its attempts is at most a minute.
+    /// After that, the request returns the last response. It also returns the last response when the client's retry
+    /// budget is empty. The budget is 500 retries. It grows by a fifth of a retry with each request and by 50 retries
+    /// per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response, in bytes. For a list that is read item by item, this is the maximum size
-    /// of an item; for a watch, of a frame. The default is the client's.
+    /// Sets the maximum size of the response, in bytes. For a list that is read item by item, it is the maximum size of
+    /// an item. For a watch, it is the maximum size of a frame. The default is the setting of the client.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = Some(bytes);
         self
     }
 
-    /// Waits for this limiter instead of the client's: client-go's `Throttle`. Clones of a limiter share its tokens, so
-    /// several requests can have a limit of their own. Also works after an error.
+    /// Uses this rate limiter instead of the client's, even after an error: client-go's `Throttle`. Clones of a limiter
+    /// share its tokens, so a group of requests can share a separate limit.
     ///
     /// # Examples
     ///
@@ -320,9 +321,9 @@ impl Request {
         self
     }
 
-    /// Uses a back-off of its own instead of the client's: client-go's `BackOff`. It grows with each 429 or 5xx
-    /// response to this request or its clones, and ends with any other response. Each attempt waits for it. Also works
-    /// after an error.
+    /// Uses a separate back-off instead of the client's, even after an error: client-go's `BackOff`. It grows with each
+    /// 429 or 5xx response to this request or its clones, and ends with any other response. Each attempt waits for this
+    /// back-off.
     ///
     /// # Examples
     ///
@@ -345,20 +346,21 @@ impl Request {
         self
     }
 
-    /// Returns a response 429 to the caller, even if it names a time for a retry.
+    /// Returns a response with status 429 to the caller without a retry, even if the server asks for a retry.
     pub(crate) fn returning_429(mut self) -> Self {
         self.returns_429 = true;
         self
     }
 
-    /// Skips the client's rate limiter and back-off, and those that were set before. Use it for urgent requests, such as
-    /// lease renewals. Also works after an error.
+    /// Disables rate limiting and back-off for this request, even after an error. This applies to the limiter and the
+    /// back-off of the client, and to those set on this request earlier. Use it for urgent requests, such as lease
+    /// renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self
     }
 
-    /// Sets the handler for warnings in the response, instead of the client's handler. Also works after an error.
+    /// Sets the handler for warnings in the response, instead of the client's handler, even after an error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = Some(handler);
         self
@@ -372,7 +374,7 @@ impl Request {
         self
     }
 
-    /// Sets the body to the content of a file, which is read now. Does not set `Content-Type`.
+    /// Reads a file and sets the body to its content. Does not set `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.fault.is_some() {
             return self;
@@ -409,25 +411,25 @@ impl Request {
         }
     }
 
-    /// Returns the first error of the setters, which sending would return.
+    /// Returns the first error of the setters. An attempt to send the request would return this error.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.fault.as_ref()
     }
 
-    /// Returns the API group in the path. Empty for the core group and for other paths.
+    /// Returns the API group in the path. Returns an empty string for the core group, and for paths outside of the API.
     pub(crate) fn group(&self) -> &str {
         let path = self.prefix.strip_prefix(&self.client.base().path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
-    /// Records an error, unless there is one already.
+    /// Stores an error, unless an earlier error is stored.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.fault.get_or_insert(fault);
         self
     }
 
-    /// Returns the error that prevents sending, if there is one. Does no I/O.
+    /// Returns an error if the request cannot be sent. Does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
         let fault = match &self.fault {
             Some(fault) => fault.clone(),

@@ -73,8 +73,8 @@ impl Response {
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
-    /// Decodes a list, object by object, without a second copy of the whole body. To read a long list without keeping
-    /// it in memory, see [`Request::list`](crate::Request::list).
+    /// Decodes a list, object by object, without a second copy of the whole body. To read a long list without storing
+    /// it in memory, use [`Request::list`](crate::Request::list).
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// Does not show the body or the headers, because they can have secrets, tokens or cookies.
+    /// Hides the body and the headers, because they can contain secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

@@ -15,7 +15,7 @@ pub(crate) use self::budget::Budget;
 use crate::Error;
 use crate::request::Body;
 
-/// Decides whether to send a request again. Each send has its own value. It does not sleep.
+/// Decides whether to send a request again. Each call of `send` creates one value. This type does not sleep.
 ///
 /// The decision depends on the outcome of the attempt and on the effect of a repetition:
 ///
@@ -30,16 +30,17 @@ use crate::request::Body;
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. A 5xx can come from a proxy, so it does not prove that the server
-///   did nothing. "In doubt" means that a later failure is reported as [`Error::Retried`].
-/// - A guarded write has no further effect the second time: a PUT or PATCH with a resourceVersion, a DELETE with a
-///   precondition, an apply.
+///   did nothing. "In doubt" means that the error of a later failure is [`Error::Retried`].
+/// - A guarded write has no further effect when it is repeated. Guarded writes are a PUT or PATCH with a
+///   resourceVersion, a DELETE with a precondition, and an apply.
 /// - A repeated create of a generated name would silently create a second object.
 /// - A failed connect is returned, as in client-go. The error says that a retry is safe, but the caller has its own
-///   deadlines and back-off. The same holds for a missed deadline.
+///   deadlines and back-off. A missed deadline is also returned.
 /// - A body that can be read only once is never sent again.
 /// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
 ///   or the reused connection was dead.
-/// - The waits of one request add up to at most the caller's deadline, or to a minute if there is none, as for a watch.
+/// - The total of all waits of one request is limited by the caller's deadline. Without a deadline, as for a watch, the
+///   limit is a minute.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
@@ -54,13 +55,13 @@ pub(crate) struct Retry {
 /// The effect of sending a request again that may have been processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// None: the request changes nothing.
+    /// The request changes nothing.
     Harmless,
-    /// No further effect: the request names the state that it expects.
+    /// A repetition has no further effect, because the request contains the state that it expects.
     Guarded,
-    /// Repeats the change, possibly overwriting the changes of others.
+    /// A repetition repeats the change. It can overwrite the changes of other clients.
     Unsafe,
-    /// Creates another object.
+    /// A repetition creates another object.
     Another,
 }
 
@@ -77,19 +78,21 @@ pub(crate) enum Outcome {
     Unprocessed,
     /// The connection was lost after the request was sent.
     Lost,
-    /// As `Lost`, on a reused connection, which most likely died while it was idle.
+    /// The same as `Lost`, but the connection was reused. Such a connection most likely died while it was idle.
     Stale,
     /// Anything else, including success.
     Final,
 }
 
-/// If the server asks for a longer wait, the caller gets the response instead.
+/// The maximum wait that a server can ask for. If the server asks for a longer wait, the caller gets the response
+/// instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// Pauses are at least this long and double each time, even if the server asks for less.
+/// The minimum of the first wait. The minimum doubles with each retry up to `LONGEST_PAUSE`. It applies even if the
+/// server asks for a shorter wait.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -101,13 +104,13 @@ impl Retry {
         Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
     }
 
-    /// Adds jitter to waits, so that requests rejected together do not return together.
+    /// Adds jitter to waits, so that requests that are rejected together are not retried together.
     pub(crate) fn with_jitter(self) -> Self {
         Self { jitters: true, ..self }
     }
 
-    /// Returns how long to wait before the next attempt, or `None` if there is none. `repetition` is called only if the
-    /// decision needs it.
+    /// Returns how long to wait before the next attempt, or `None` if the request must not be retried. `repetition` is
+    /// called only if the decision needs it.
     pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
@@ -125,7 +128,7 @@ impl Retry {
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
         let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
-        // Jitter alone must not exceed the limit.
+        // Jitter must not increase the total above the limit.
         let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
         let wait = if self.jitters { jittered(wait).min(most) } else { wait };
         self.left -= 1;
@@ -134,17 +137,17 @@ impl Retry {
         Some(wait)
     }
 
-    /// Whether the last wait brought the total above the limit for requests without a deadline.
+    /// Returns whether the last wait increased the total above the limit for requests without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
 
-    /// Whether the last allowed retry counts against the budget. The first retry of an unprocessed request is free.
+    /// Returns whether the last retry must be taken from the budget. The first retry of an unprocessed request is free.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Whether the request may be sent once more with new credentials.
+    /// Returns whether the request may be sent once more with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }
@@ -176,7 +179,7 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Whether a repetition changes nothing further.
+    /// Returns whether a repetition has no further effect.
     fn is_idle(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -198,13 +201,13 @@ impl Repetition {
     }
 }
 
-/// Whether the request is a create with `generateName`.
+/// Returns whether the request is a create with `generateName`.
 fn is_of_generated_name(body: &Body) -> bool {
     match (Probe::of(body), body) {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // For example YAML; or protobuf, where fields have no names.
+        // The body is not JSON. It can be YAML, or protobuf, whose fields have no names.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -231,7 +234,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// For a server, 0 means no version, and the write is unconditional.
+    /// A server treats a resourceVersion of 0 like no resourceVersion, so the write is unconditional.
     fn is_of_a_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }

@@ -11,7 +11,7 @@ use tracing::field::{Empty, display};
 use crate::{Error, Request};
 
 impl Request {
-    /// Creates a span for one request with all its attempts. The fields follow OpenTelemetry and are stable: see
+    /// Creates a span for one request, including all its attempts. The fields follow OpenTelemetry and are stable: see
     /// [`RestClient`](crate::RestClient).
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
@@ -50,7 +50,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure: the status code, or the name of the error.
+/// Records a failure: the status code, or the kind of the error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -78,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// With tracing's feature `log`, which the tests enable and any crate of a program may enable.
+    /// Test with tracing's feature `log`, which any crate of a program may enable.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

@@ -15,12 +15,13 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Whether the status is 200 to 206.
+/// Returns whether the status is 200 to 206.
 pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Whether a write with this response may have been processed. A 5xx can come from a proxy, so it proves nothing.
+/// Returns whether the server may have processed a write with this response. A 5xx can come from a proxy, so it does
+/// not show what the server did.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
@@ -28,7 +29,7 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 /// Returns the server's status from the body. If the body has none, builds one from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may answer 504 with the body of another response, which is then not a rejection of this request.
+    // A proxy may respond with 504 and the body of another response. That body is not a rejection of this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -43,7 +44,8 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
 
 /// Returns the failure in a body, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // A status either names its kind early or is short. So large objects are not parsed a second time.
+    // In a `Status`, the kind is near the start, or the body is short. Check this first, so that large objects are not
+    // parsed a second time.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -51,7 +53,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// As `failure_in`, but for a kind at any position. For short bodies or bodies that are not objects.
+/// Like `failure_in`, but accepts a kind at any position. Call it only for short bodies, and for bodies that are not
+/// objects.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
@@ -117,7 +120,7 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
         return String::new();
     }
     let text = String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]);
-    // A control character could forge a line of a log.
+    // Control characters could forge log lines.
     text.trim().replace(char::is_control, " ")
 }
 
@@ -210,7 +213,7 @@ mod tests {
         }
     }
 
-    /// A proxy may send a body of another response: a 5xx is not a rejection.
+    /// A proxy may send the body of another response with its 5xx, so the body is not a rejection.
     #[test]
     fn http_5xx_takes_precedence_over_body_code() {
         for (http, body_code, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {

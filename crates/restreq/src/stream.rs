@@ -1,4 +1,4 @@
-//! A response body as a stream.
+//! A stream of the response body.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use crate::Error;
 use crate::execute::BodyFault;
 use crate::transport::ResponseBody;
 
-/// A response body as a stream of chunks. Chunk boundaries have no meaning.
+/// A stream of the chunks of a response body. Chunk boundaries have no meaning.
 ///
-/// The stream returns `None` after the server ends the response properly. It returns an error if the connection is lost
-/// or pauses for longer than the idle timeout. Dropping it cancels the response.
+/// The stream returns `None` after the server ends the response properly. It returns an error if the connection is lost,
+/// or if no data arrives within the idle timeout. Dropping the stream cancels the response.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets the deadline of the stream. The duration is for the error.
+    /// Sets the deadline of the stream. The duration is used in the error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
@@ -66,7 +66,7 @@ impl ByteStream {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost or pauses for too long. The stream has then ended.
+    /// Returns an error if the connection is lost or silent for too long. After an error, the stream has ended.
     ///
     /// # Cancel safety
     ///
@@ -76,7 +76,7 @@ impl ByteStream {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
-        // The timer below is polled only while no data is ready.
+        // Poll the timer below only if no data is ready.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {

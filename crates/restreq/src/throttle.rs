@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::Error;
 
-/// The rate limiter that all requests of a client share. Without a rate, it does not limit. Servers protect themselves
-/// by priority and fairness, and client-go's default of 5 requests per second surprises users. controller-runtime
-/// removed that default for the same reason (its pull request 3119).
+/// The rate limiter that all requests of a client share. By default, there is no limit. Servers protect themselves with
+/// API Priority and Fairness, and users do not expect client-go's default of 5 requests per second. controller-runtime
+/// removed that default for the same reason, in its pull request 3119.
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
@@ -30,8 +30,8 @@ impl Throttle {
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit, in FIFO order. A cancelled wait does not consume a permit. `own`: the limiter of the request,
-    /// which replaces the client's.
+    /// Waits for a permit, in FIFO order. A cancelled wait does not consume a permit. If `own` is set, it is the limiter
+    /// of the request and replaces the client's limiter.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
@@ -82,7 +82,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(None, &line()).await.unwrap();
             }
-            // The burst is free. A timer is late by at most a millisecond.
+            // The requests of the burst do not wait. A timer is late by at most a millisecond.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // One request in more years than a clock can count.
+        // One request in a time that is longer than a clock can represent.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

@@ -47,27 +47,27 @@ pub(crate) struct Transport {
     /// The scheme and authority of an absolute URI.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections with the current TLS settings. New settings get new connections, and requests on the old ones
-    /// finish.
+    /// The connections with the current TLS settings. When the settings change, new requests use new connections.
+    /// Requests on the old connections finish.
     groups: RwLock<Arc<ConnectionGroups>>,
 }
 
-/// Watches and streams have their own connections, because they occupy HTTP/2 streams for a long time that short
-/// requests would lack. With `drop_connection_on_cancel`, requests are few and share one group.
+/// Watches and streams use separate connections. Otherwise they would occupy HTTP/2 streams for a long time, and short
+/// requests would have to wait. With `drop_connection_on_cancel`, there are few requests, so all share one group.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
     long: Arc<ConnectionGroup>,
 }
 
-/// How long a request occupies its connection.
+/// The time for which a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// Until the client stops reading: watches and streams.
+    /// Until the client stops reading. This applies to watches and streams.
     Long,
-    /// Forever, because the connection changes its protocol.
+    /// Forever, because the connection changes to another protocol.
     #[cfg(feature = "ws")]
     Upgrade,
 }
@@ -80,7 +80,7 @@ pub(crate) struct ExchangeOptions {
     pub(crate) headers: Option<Duration>,
 }
 
-/// A failure below HTTP.
+/// A failure of the transport, which prevented a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Connect {
@@ -90,17 +90,17 @@ pub(crate) enum Failure {
     ConnectTimeout,
     /// The response headers did not arrive within this time after the request was sent.
     HeadersTimeout(Duration),
-    /// The server has not processed the request and will not.
+    /// The server did not process the request, and will not process it.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
     Exchange {
-        /// Whether the connection was reused. Then it most likely died while it was idle.
+        /// Whether the connection was reused. A reused connection most likely died while it was idle.
         is_stale: bool,
         source: Arc<dyn StdError + Send + Sync>,
     },
 }
 
 impl Transport {
-    /// `drop_connection_on_cancel`: a cancelled request drops its connection.
+    /// Creates the transport. If `drop_connection_on_cancel` is true, a cancelled request drops its connection.
     pub(crate) fn new(
         base: &Base,
         config: &ClientConfig,
@@ -120,8 +120,8 @@ impl Transport {
         let (host, port) = base.host_and_port();
         let (proxy_tls, proxy_settings) = match &proxy {
             Some(Proxy::Http { is_tls: true, .. }) => {
-                // The proxy is trusted like the server. The client's certificate and the server's name apply only to
-                // the server.
+                // Verify the proxy with the same CA certificates as the server. The client's certificate and the
+                // configured server name apply only to the server.
                 let trust = TlsClientConfig { certificate: None, key: None, server_name: None, ..config.tls.clone() };
                 let (source, settings) = TlsSource::open(&trust, false)?;
                 (Some(source), Some(settings))
@@ -148,7 +148,7 @@ impl Transport {
         Ok(Self { tls, proxy_tls, host, origin, drop_connection_on_cancel, groups })
     }
 
-    /// Sends a request, whose URI is a path and query, and waits for the response headers.
+    /// Sends a request and waits for the response headers. The URI of the request consists of a path and a query.
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
@@ -188,21 +188,20 @@ impl Transport {
                 connection.discard();
             }
             match unsent {
-                // A reused connection may have died or been shut down by the server meanwhile.
+                // While a reused connection was idle, it may have died, or the server may have shut it down.
                 Some(unsent) if !is_fresh => request = unsent,
                 unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some(), is_fresh)),
             }
         }
     }
 
-    /// Sets the URI and the `Host` header for the connection. The request may have been prepared for another
-    /// connection.
+    /// Sets the URI and the `Host` header for the connection. They may still be set for another connection.
     fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
         request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
         if is_http1 {
             request.headers_mut().insert(HOST, self.host.clone());
-            // A forwarding proxy needs the absolute URI and its own credentials.
+            // A forwarding proxy needs the absolute URI, and the credentials for the proxy.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -231,8 +230,8 @@ impl Transport {
         }
     }
 
-    /// Uses a credential plugin's certificate, or the configured one again, for new connections. Ignored if a later run
-    /// of the plugin has already set it.
+    /// Sets the certificate for new connections: the certificate from a credential plugin, or the configured
+    /// certificate again. Does nothing if a later run of the plugin has already set the certificate.
     pub(crate) async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
@@ -240,7 +239,7 @@ impl Transport {
         }
     }
 
-    /// Changes how new connections are made.
+    /// Sets the TLS settings for new connections.
     fn replace(&self, change: impl FnOnce(&mut Connector)) {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let mut connector = groups.connector.clone();
@@ -277,7 +276,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // The message already includes this error.
+            // The message already includes the source.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -310,7 +309,7 @@ impl Failure {
     }
 }
 
-/// The error if the runtime ended or the client was dropped while connecting.
+/// Returns the error for a runtime that ended, or a client that was dropped, while it was connecting.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -322,29 +321,31 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Whether the server says that it has not processed the stream and will not (RFC 9113, sections 6.8 and 8.7). h2
-/// reports a GOAWAY to a stream only if the peer sent it and the stream's ID is above its last one.
+/// Returns whether the server says that it did not process the stream and will not process it (RFC 9113, sections 6.8
+/// and 8.7). h2 reports a GOAWAY to a stream only if the peer sent it and its last stream ID is below the ID of the
+/// stream.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Whether an error affects only one stream, so the connection can still be used.
+/// Returns whether an error affects only one stream. If so, the connection can still be used.
 fn is_of_stream(error: &hyper::Error) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Whether the peer rejected the TLS handshake. HTTP/2 errors keep only the text of the cause.
+/// Returns whether the peer rejected the TLS handshake. Compares text, because HTTP/2 errors contain only the text of
+/// the cause.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// rustls's prefix of an alert from the peer.
+/// The prefix of rustls's message for an alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
-/// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and alerts from older versions). With any other
-/// alert, such as an internal error, the server may have started to process a request.
+/// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and alerts of older TLS versions). After any
+/// other alert, such as an internal error, the server may have started to process a request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",
@@ -376,7 +377,7 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
         let text = cause.to_string();
-        // Error messages often repeat their source.
+        // Skip a source whose text the message already contains.
         if !line.contains(&text) {
             if !line.is_empty() {
                 line.push_str(": ");

@@ -12,7 +12,7 @@ pub(crate) use parse::parse_all;
 pub struct Warning {
     /// The warning code. 299 for all warnings of Kubernetes itself.
     pub code: u16,
-    /// The component that warns; `-` if unknown.
+    /// The component that sends the warning. `-` if it is unknown.
     pub agent: String,
     /// The text for people.
     pub text: String,
@@ -46,7 +46,8 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Handles a warning, once per response. The request waits for this method, so it should return quickly.
+    /// Handles a warning. Called once for each warning in a response. The request waits for this method, so it should
+    /// return quickly.
     fn warn(&self, warning: &Warning);
 }
 

@@ -1,4 +1,4 @@
-//! Watches: a response body as events.
+//! The events of a watch, decoded from the response body.
 
 mod frames;
 
@@ -17,12 +17,12 @@ pub use frames::{FrameSplitter, FrameTooLarge};
 use crate::Error;
 use crate::stream::ByteStream;
 
-/// The decoded events of a watch, in the order of the server.
+/// A stream of the decoded events of a watch, in the order in which the server sends them.
 ///
-/// The stream ends in one of these ways:
+/// The stream ends in one of these cases:
 ///
 /// - The server ends the watch properly: `None`.
-/// - The connection is lost, also within a frame, or pauses for longer than the idle timeout: an error, then `None`.
+/// - The connection is lost, or no data arrives within the idle timeout: an error, then `None`.
 /// - The server sends an invalid frame, an object that is not a `T`, or a frame that is too large: an error, then
 ///   `None`.
 ///
@@ -54,8 +54,9 @@ pub struct Watch<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// The events of a watch with undecoded objects, otherwise as [`Watch`]. An object that cannot be decoded does not end
-/// the watch. Neither does a frame above the limit: see [`max_object`](pintle_meta::ClientConfig::max_object).
+/// A stream of the events of a watch, whose objects are not decoded. It behaves like [`Watch`], but the watch continues
+/// after an object that cannot be decoded and after a frame above the limit: see
+/// [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
 ///
@@ -90,7 +91,7 @@ impl<T: DeserializeOwned> Watch<T> {
     ///
     /// # Errors
     ///
-    /// As for the stream. The watch has then ended.
+    /// The errors are the same as for the stream. After an error, the watch has ended.
     ///
     /// # Cancel safety
     ///
@@ -159,8 +160,9 @@ impl RawWatch {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// Returns the error of a lost connection. A proxy that shuts down, for example, can end a response properly in the
-    /// middle of a frame. All earlier events are valid, so the watch can resume after them.
+    /// Returns the error for a response that ends in the middle of a frame. For example, a proxy that shuts down can
+    /// end a response in this way. It counts as a lost connection. All earlier events are valid, so the watch can
+    /// resume after them.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -187,7 +189,7 @@ impl Stream for RawWatch {
     }
 }
 
-/// Returns what is wrong with a frame, without the words that [`Error::Decode`] adds.
+/// Describes the error in a frame, without the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -195,7 +197,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event of a frame that was too large. A bookmark or an error is useless without its content.
+/// Returns the event of a frame that was too large. Returns an error for a bookmark or an error, because these are
+/// useless without their content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

@@ -1,4 +1,4 @@
-//! The WebSocket handshake. The frames are tungstenite's.
+//! The WebSocket handshake. tungstenite handles the frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,12 @@ pub(crate) type WebSocket = WebSocketStream<Conn>;
 
 /// The maximum size of a received message, in bytes. Servers send at most 32 KiB.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
-/// The buffers for each direction. Servers send at most 32 KiB at once.
+/// The size of the buffer for each direction. Servers send at most 32 KiB at once.
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket with one of the subprotocols, in the order of preference. Returns the chosen subprotocol.
+    /// Opens a WebSocket, and offers the subprotocols in the order of preference. Also returns the subprotocol that the
+    /// server chose.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
@@ -37,7 +38,7 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // The deadline of other requests would become a parameter that ends the session.
+            // Set no timeout, because it would become a parameter with which the server ends the session.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;
@@ -47,7 +48,7 @@ impl Request {
             .ok_or_else(|| unusable("a layer around the transport dropped the response's extensions".into()))?;
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
-            // Each message is sent at once.
+            // Send each message immediately.
             .write_buffer_size(0)
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));

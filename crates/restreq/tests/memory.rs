@@ -1,4 +1,5 @@
-//! Peak memory while reading a large list. There is only one test, because the peak covers the whole process.
+//! Measures peak memory while a client reads a large list. The file has only one test, because the measured
+//! peak covers the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
@@ -9,8 +10,9 @@ use pintle_restreq::{RestClient, RestClientConfig};
 
 const CHUNK: usize = 64 << 10;
 
-/// A list of many MiB with one item of the same size, read by a client that limits bodies and items to one MiB.
-/// `PINTLE_LIST_MIB` sets another size.
+/// The server sends one item of 48 MiB, then 48 MiB of small items. The client's `max_body` and `max_object`
+/// are 1 MiB. The environment variable `PINTLE_LIST_MIB` replaces the 48. Reading the list must take less than
+/// 16 MiB of memory.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
@@ -46,7 +48,8 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Responds to one request with a large item and `chunks` chunks of items.
+/// Accepts one request. Responds with a list of one large item of `chunks` × [`CHUNK`] bytes, followed by
+/// `items` as often as `chunks` says.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
     let mut head = Vec::new();

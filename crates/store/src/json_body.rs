@@ -57,7 +57,7 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The first members of an object.
+/// The members with which the JSON of an object begins, in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The members in the order of [`Member`].

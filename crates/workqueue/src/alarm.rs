@@ -44,11 +44,11 @@ pub(crate) struct Arm {
     generation: u64,
 }
 
-/// The change of the alarm at the end of a section.
+/// The change of the alarm at the end of a critical section.
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
-    /// Values that must be dropped outside the lock.
+    /// A sleep and sources of sleeps that the caller must drop outside the lock.
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 

@@ -1,5 +1,5 @@
-//! Tests how much memory a queue uses, and that it returns the memory. There is a single test, because the allocator
-//! counts for the whole process.
+//! Tests how much memory a queue uses, and that an empty queue frees it. The file has only one test, because the
+//! allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,11 +28,12 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // Each order has a limit of bytes per queued key, and a number of allocations per cycle.
+    // For each order: the maximum number of bytes per queued key, and the maximum number of allocations when an
+    // empty queue adds and processes one key.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // A tenant that gets queued keys gets a lane, which has its own chunk.
+        // The first queued key of a tenant allocates a lane with one chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {
@@ -40,7 +41,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock.clone()) });
         let region = Region::new(ALLOCATOR);
 
-        // Test bursts of adds, of delays and of retries.
+        // Test a burst of `add`, a burst of `add_after` and a burst of `add_rate_limited`.
         for key in 0..KEYS {
             queue.add(key);
         }
@@ -61,7 +62,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // Test an empty queue in use, after its first allocations.
+        // Test repeated cycles of one key in an otherwise empty queue, after the queue has made its first
+        // allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -72,7 +74,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Test adds that are removed: alone, next to a key that stays, and several at a time.
+        // Test keys that are added and then removed while the queue is otherwise empty, while another key stays
+        // in the queue, and while up to 200 such keys are queued.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

@@ -23,7 +23,7 @@ impl Built {
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
-            Program::Example(_, name) => Some(self.rust.join("examples").join(name)),
+            Program::Example { name, .. } => Some(self.rust.join("examples").join(name)),
             Program::Kube(name) => Some(self.kube.as_ref()?.join(name)),
             Program::Go(name) => Some(self.go.as_ref()?.join(name)),
         }
@@ -90,7 +90,7 @@ fn binaries(workloads: &[&Workload]) -> Vec<String> {
 /// Returns the package and the name of each example.
 fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
     let examples = programs(workloads).filter_map(|program| match program {
-        Program::Example(package, name) => Some((package, name)),
+        Program::Example { package, name } => Some((package, name)),
         _ => None,
     });
     examples.collect()

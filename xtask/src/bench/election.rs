@@ -110,7 +110,7 @@ pub(crate) const AREA: Area = Area {
 };
 
 const fn worlds(args: &'static [&'static str]) -> Run {
-    Run { program: Program::Example("pintle-leaderelect", "worlds"), args }
+    Run { program: Program::Example { package: "pintle-leaderelect", name: "worlds" }, args }
 }
 
 const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {

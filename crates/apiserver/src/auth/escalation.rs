@@ -24,7 +24,8 @@ pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
 }
 
 /// Returns an error if a write of a role or binding would grant permissions that `user` does not have. There is no error if `user` may use
-/// the verb `escalate` on the role, or the verb `bind` on the bound role. `target` has the name of the request. `old` is the stored object.
+/// the verb `escalate` on the role, or the verb `bind` on the bound role. `target` contains the object name in the URL of the request.
+/// `old` is the stored object.
 pub(crate) fn check_grant(
     rbac: Rbac<'_>,
     user: &User,
@@ -42,7 +43,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// The data about a write of a role or binding.
+/// A write of a role or binding that is checked for escalation.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -162,7 +163,7 @@ impl Granter<'_> {
     }
 }
 
-/// Describes rights as sorted texts. Rights on one resource are merged into one text with several verbs.
+/// Formats permissions as sorted strings. Permissions on the same resource are merged into one string with several verbs.
 fn describe(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
     let mut texts = Vec::new();

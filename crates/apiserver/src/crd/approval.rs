@@ -31,7 +31,9 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a definition needs an approval and has none. An update may leave an invalid annotation unchanged.
+/// Returns an error if a definition needs an approval annotation, and the annotation is missing or invalid. An update is accepted if
+/// the annotation was already missing, and is still missing. It is also accepted if the annotation was already invalid, and is still
+/// invalid, even with another value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

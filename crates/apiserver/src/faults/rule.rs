@@ -179,8 +179,8 @@ pub struct Rule {
     /// expires.
     pub until: Option<Duration>,
     /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the server's
-    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule. Therefore, runs with the same
-    /// requests have the same choices.
+    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule. Therefore, two runs with the same
+    /// requests make the same choices.
     pub probability: f64,
 }
 

@@ -32,7 +32,7 @@ pub struct Sightings {
     pub requests: BTreeSet<String>,
     /// The documents that have this difference.
     pub documents: BTreeSet<String>,
-    /// The first responses of both servers.
+    /// The responses of both servers at the first occurrence.
     pub example: String,
 }
 

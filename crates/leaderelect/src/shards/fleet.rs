@@ -32,7 +32,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
     pub(super) fn rivals(&self) -> Rivals<'_, A> {
         let (api, namespace, options) = (&self.api, &*self.namespace, self.options.clone());
         let (election, members) = (self.election(), &*self.members);
-        Rivals { api, namespace, options, election, members, begun: AtomicU64::new(0), last: Mutex::default() }
+        Rivals { api, namespace, options, election, members, started: AtomicU64::new(0), last: Mutex::default() }
     }
 
     /// Updates the preferred holder of each shard, whenever the members change.

@@ -93,7 +93,7 @@ impl Members {
     }
 
     /// Records the state of a lease.
-    pub(super) fn saw(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
+    pub(super) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
         let Some(role) = self.role(name) else { return };
         if let Some(known) = self.leases.get_mut(name) {
             // A write of other data, such as a label, is not a renewal.
@@ -175,7 +175,7 @@ mod tests {
     fn members(count: usize) -> Members {
         let mut members = Members::new("site", 16);
         for index in 0..count {
-            members.saw(&lease(index), &state(index, 1), 15 * SECOND, Duration::ZERO);
+            members.record(&lease(index), &state(index, 1), 15 * SECOND, Duration::ZERO);
         }
         members
     }
@@ -230,14 +230,14 @@ mod tests {
     #[test]
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
-        members.saw(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
+        members.record(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
         // An older event does not count as a renewal.
-        members.saw(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
+        members.record(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
         let mut left = state(1, 3);
         left.record.holder_identity.clear();
-        members.saw(&lease(1), &left, 15 * SECOND, 11 * SECOND);
+        members.record(&lease(1), &left, 15 * SECOND, 11 * SECOND);
         assert!(owners(&members, &[0], 100, 12 * SECOND).len() == 100);
         assert_eq!(members.forgotten(15 * SECOND, 300 * SECOND), []);
         let forgotten = members.forgotten(15 * SECOND, 400 * SECOND);
@@ -248,43 +248,43 @@ mod tests {
     #[test]
     fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
-        members.saw("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.record("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
         let touched = |index: usize, version: &str| {
             let mut state = state(index, 1);
             state.version.resource_version = version.into();
             state
         };
-        members.saw(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
-        members.saw("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
+        members.record(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
+        members.record("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
         // The lease must be deleted in the last observed version.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
         // A new object with the same name is another lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
-        members.saw("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
+        members.record("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
     }
 
     #[test]
     fn replica_with_other_shard_count_is_a_rival() {
         let mut members = members(1);
-        members.saw("site-member-1-of-8", &state(1, 1), 15 * SECOND, SECOND);
-        members.saw("site-7-of-16", &state(1, 1), 15 * SECOND, SECOND);
-        members.saw("other-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
-        members.saw("site-x-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.record("site-member-1-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.record("site-7-of-16", &state(1, 1), 15 * SECOND, SECOND);
+        members.record("other-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.record("site-x-of-8", &state(1, 1), 15 * SECOND, SECOND);
         assert_eq!(owners(&members, &[0], 100, SECOND), [0; 100]);
         assert_eq!(members.rivals_until(SECOND), None);
-        members.saw("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
-        members.saw("site-3-of-32", &state(2, 1), 15 * SECOND, 2 * SECOND);
+        members.record("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
+        members.record("site-3-of-32", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(SECOND), Some(17 * SECOND));
         let mut left = state(2, 2);
         left.record.holder_identity.clear();
-        members.saw("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
+        members.record("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
         // The name of this lease has no number of shards, as in older versions of this crate.
-        members.saw("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
+        members.record("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
-        members.saw("site-5", &left, 15 * SECOND, 3 * SECOND);
+        members.record("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
         // The holder of a deleted lease may continue to work for a while.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);

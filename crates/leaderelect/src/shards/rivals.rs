@@ -1,8 +1,9 @@
-//! Rivals, which are replicas that use another number of shards.
+//! Detects rivals. A rival is a replica of the same fleet that uses another number of shards.
 //!
-//! A rival's shard has a different lease than the shards of this replica, but may contain the same objects. So a
-//! replica that has taken a shard reads all leases before it works on the shard. If two rivals take leases at the same
-//! time, at least one of them reads the lease of the other replica and gives up its own lease.
+//! The shards of a rival have other leases than the shards of this replica, but they may contain the same objects.
+//! Therefore, a replica that has acquired the lease of a shard lists all leases of the fleet before it works on the
+//! shard. If two rivals acquire leases at the same time, at least one of them finds the other's lease in its list, and
+//! gives up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,15 +24,15 @@ pub(super) struct Rivals<'a, A> {
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
-    /// The number of lists that were started.
-    pub(super) begun: AtomicU64,
-    /// The number of the last complete list, and whether it found rivals that lead.
+    /// The number of lists that this replica has started.
+    pub(super) started: AtomicU64,
+    /// The number of the last complete list, and whether a rival led a shard according to it.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
 impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     /// Waits until no known rival leads a shard.
-    pub(super) async fn are_gone(&self) {
+    pub(super) async fn wait_until_gone(&self) {
         let mut members = self.members.subscribe();
         loop {
             let now = self.election.clocks.now().monotonic;
@@ -44,20 +45,20 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    /// Returns whether a rival leads a shard. The answer comes from a list that was sent after this call. Concurrent
-    /// callers share that list.
-    pub(super) async fn lead(&self) -> bool {
-        let begun = self.begun.load(Ordering::Relaxed);
+    /// Returns whether a rival leads a shard, according to a list that starts after this call. Concurrent callers share
+    /// one list.
+    pub(super) async fn any_leads(&self) -> bool {
+        let started = self.started.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
-        if last.0 > begun {
+        if last.0 > started {
             return last.1;
         }
         loop {
-            let look = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-            match self.look().await {
-                Ok(lead) => {
-                    *last = (look, lead);
-                    return lead;
+            let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+            match self.list_once().await {
+                Ok(leads) => {
+                    *last = (number, leads);
+                    return leads;
                 }
                 Err(error) => tracing::warn!(
                     namespace = self.namespace,
@@ -70,28 +71,29 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    async fn look(&self) -> Result<bool, ApiError> {
+    async fn list_once(&self) -> Result<bool, ApiError> {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election;
         let sent = clocks.now();
         let found = tokio::select! {
             biased;
-            found = self.found() => found?,
+            found = self.list_rival_leases() => found?,
             () = clocks.sleep_until(Deadline::after(sent, self.election.request_timeout())) => {
                 return Err(ApiError::timeout("no response before the timeout"));
             }
         };
         let now = clocks.now().monotonic;
         self.members.send_modify(|members| {
-            found.iter().for_each(|(name, state)| members.saw(name, state, *lease_duration, now));
+            found.iter().for_each(|(name, state)| members.record(name, state, *lease_duration, now));
         });
-        // Compare with the time at which the list was sent. A lease that had expired by then was unchanged in the list,
-        // so it will not be renewed.
+        // Compare with the time at which the request was sent. A lease that expired earlier was not renewed in time:
+        // otherwise, the list would have contained the renewal. A lease that expired later may have been renewed after
+        // the server read it, so it still counts as led.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the shard leases of rivals, with their names. All pages have the same revision, which is not older than
-    /// the request.
-    async fn found(&self) -> Result<Vec<(String, LockState)>, ApiError> {
+    /// Lists the shard leases of rivals. Returns the names and states of these leases. All pages have the same
+    /// revision, which is not older than the request.
+    async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
             let mut page = self.api.list(&options).await?;
@@ -116,7 +118,8 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a state for a lease that cannot be decoded. Its holder may lead for a lease duration after the last change.
+/// Returns a state for a lease that cannot be decoded. The state makes the lease count as held for one lease duration
+/// after each change of the lease.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");

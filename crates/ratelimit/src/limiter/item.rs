@@ -10,8 +10,8 @@ use super::RateLimiter;
 
 /// A [`RateLimiter`] that also stores how often each item has failed.
 ///
-/// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget),
-/// [`num_requeues`](Self::num_requeues). A work queue does not need it.
+/// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget), [`num_requeues`](Self::num_requeues). Do not
+/// use it with a work queue, which already stores the failures of its items.
 ///
 /// # Examples
 ///

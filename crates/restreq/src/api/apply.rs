@@ -16,18 +16,18 @@ use crate::{Error, Request, extract_managed_fields};
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The options' field manager becomes an owner of all fields in the object. It gives up the fields that it applied
-    /// before and that the object no longer has.
+    /// The options' field manager becomes an owner of all fields in the object. It gives up each field that it applied
+    /// earlier and that `object` does not have.
     ///
-    /// If the type does not serialize a kind, the request adds it. A `resourceVersion` or `uid` in the metadata is a
-    /// precondition. Do not apply an object that was read from a server, because it has fields of other managers. Start
-    /// with a new object, or with the result of [`applied`](Self::applied). To apply a partial object, use
-    /// [`patch`](Self::patch) with [`Patch::Apply`].
+    /// If the type does not serialize a kind, the method adds it to the request. A `resourceVersion` or `uid` in the
+    /// metadata is a precondition. Do not apply an object that a read returned, because it also contains the fields of
+    /// other managers. Start with a new object or with the result of [`applied`](Self::applied). To apply a partial
+    /// object, use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
     /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
-    /// with a different value, unless the options force the apply. Returns any other error of a request.
+    /// with a different value, unless the options force the apply. Returns any other error that a request can have.
     ///
     /// # Examples
     ///
@@ -72,8 +72,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a write. Adds apiVersion and kind if the type does not serialize them, as most Rust types do
-    /// not.
+    /// Sets the body of a write. Adds apiVersion and kind if the type does not serialize them. Most Rust types do not.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -93,9 +92,9 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Returns the fields that a manager has applied to an object and still owns, or `None` if it has applied nothing:
-    /// client-go's extract. The result includes apiVersion, kind, name and namespace, so it can start the next
-    /// [`apply`](Self::apply). See [`extract_managed_fields`].
+    /// Returns the fields that a manager has applied to an object and still owns: client-go's `Extract`. Returns
+    /// `None` if the manager has applied nothing. The result includes apiVersion, kind, name and namespace, so it can
+    /// start the next [`apply`](Self::apply). See [`extract_managed_fields`].
     ///
     /// # Errors
     ///

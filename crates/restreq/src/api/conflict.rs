@@ -13,9 +13,10 @@ use crate::error::InvalidRequest;
 /// The number of attempts of [`Api::create_or_update`], as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until it returns something other than a conflict, at most `attempts` times: client-go's
-/// `RetryOnConflict`. `attempt` must read the object again each time. Between two attempts it waits 10 ms plus up to 10
-/// % of jitter.
+/// Calls `attempt` until it returns a result other than a conflict, at most `attempts` times. This is client-go's
+/// `RetryOnConflict`. If `attempts` is 0, `attempt` is still called once. `attempt` must read the object again each time. Between
+/// two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the error's
+/// [`retry_after`](ApiError::retry_after) is longer.
 ///
 /// An attempt can conflict with its own earlier write if the response was lost ([`ApiError::earlier_may_have_acted`]).
 /// So `attempt` must be idempotent: it may set a label, but must not increment a counter.
@@ -64,21 +65,22 @@ pub enum OperationResult {
     Created,
     /// The object existed and was changed.
     Updated,
-    /// The object already matched. Nothing was written.
+    /// The change did not modify the object. Nothing was written.
     Unchanged,
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the object that `object` names, applies `change` to it, and updates it. If it does not exist, creates `object` after
-    /// applying `change` to it. If `change` does not modify the stored object, nothing is written. After a conflict, it reads the
-    /// object again and repeats, five times in all.
+    /// Reads the stored object with the key of `object`, applies `change` to it, and updates it. If there is no stored object,
+    /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written.
+    /// After a conflict, or if a create fails because the object exists, the method starts again with the read. It makes at most
+    /// five attempts.
     ///
-    /// The type must have all fields of the object, because the update drops the others. If it does not, use
-    /// [`apply`](Self::apply).
+    /// `T` must model all fields of the object. The update drops fields that `T` does not have. If `T` does not model all fields,
+    /// use [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Returns the last conflict, or any other error of a request.
+    /// Returns the error of the last attempt if all attempts fail, or any error that is neither a conflict nor "already exists".
     ///
     /// # Examples
     ///

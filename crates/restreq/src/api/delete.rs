@@ -25,17 +25,17 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The object. Usually it still exists and disappears when its last finalizer is removed or its grace period ends.
-    /// For some kinds, such as pods, it can be the last state of an object that is already deleted.
-    /// [`Api::wait_for_deletion`] waits for the end.
+    /// The server responded with the object. Usually the object still exists, and is deleted when its last finalizer
+    /// is removed or its grace period ends. For some kinds, such as pods, this can also be the last state of an object
+    /// that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
     Object(Box<T>),
-    /// The object is deleted, or would be in a dry run. The status details have its UID.
+    /// The object is deleted. In a dry run: it would be deleted. The details of this status contain its UID.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Deletes an object. If finalizers or a grace period delay the deletion, this only requests it; the result shows
-    /// which.
+    /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests it. The result
+    /// shows whether the object still exists.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. Some objects may already be deleted then.
+    /// Returns any error of a request. Some of the objects may be deleted even if the method returns an error.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

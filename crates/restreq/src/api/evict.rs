@@ -12,11 +12,12 @@ use crate::error::InvalidRequest;
 /// The outcome of an eviction. [`Api::evict`] returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionOutcome {
-    /// The pod is being deleted, or would be in a dry run.
+    /// The server accepted the eviction and deletes the pod. In a dry run, it would accept the eviction.
     Evicted,
-    /// The server did not evict the pod now: 429. Usually that would violate a PodDisruptionBudget. Nothing changed.
+    /// The server rejected the eviction with status 429, usually because it would violate a PodDisruptionBudget.
+    /// Nothing changed.
     Blocked {
-        /// The delay after which the server wants to be asked again, if it names one. kubectl asks every 5 s.
+        /// The delay before a retry that the server asks for, if any. kubectl retries every 5 s.
         retry_after: Option<Duration>,
         /// The server's status. Its causes name the budget.
         status: Box<Status>,
@@ -26,7 +27,7 @@ pub enum EvictionOutcome {
 impl<T> Api<T> {
     /// Evicts a pod: deletes it if its PodDisruptionBudgets allow that.
     ///
-    /// This method does not wait when the server asks for a later retry: that is [`EvictionOutcome::Blocked`].
+    /// If the server asks for a later retry, this method does not wait. It returns [`EvictionOutcome::Blocked`].
     ///
     /// # Errors
     ///

@@ -20,14 +20,15 @@ use crate::process::{AttachedProcess, PROTOCOLS, Streams};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// The container. Empty means the pod's only container, or the one that its annotation
+    /// The name of the container. Empty means the pod's only container, or the container that the pod's annotation
     /// `kubectl.kubernetes.io/default-container` names.
     pub container: String,
     /// Whether to write to the command's input.
     pub stdin: bool,
     /// Whether to read the command's output.
     pub stdout: bool,
-    /// Whether to read the command's error output. Ignored with a terminal, which has only one output.
+    /// Whether to read the command's error output. This field is ignored if `tty` is true, because a terminal has only
+    /// one output.
     pub stderr: bool,
     /// Whether the command runs in a terminal.
     pub tty: bool,
@@ -73,17 +74,17 @@ impl ExecOptions {
 }
 
 impl<T> Api<T> {
-    /// Runs a command in a container of a pod. The command does not run in a shell. Returns when the connection is
-    /// established, which can be before the command starts.
+    /// Runs a command in a container of a pod. The command does not run in a shell. The method returns as soon as the
+    /// connection is established. The command may start later.
     ///
-    /// The user needs the verbs `get` and `create` for `pods/exec`. The request is a WebSocket over HTTP/1.1, on its
-    /// own connection. Proxies in between must support that.
+    /// The user needs the verbs `get` and `create` for `pods/exec`. The request opens a WebSocket over HTTP/1.1, on a
+    /// separate connection. All proxies on the way must support WebSockets.
     ///
     /// # Errors
     ///
     /// Returns `NotFound`, an error if this is not an `Api` for pods, or any other error of a request. A request whose
-    /// connection was lost is not retried, because the command may have run. Failures after the connection is
-    /// established, such as an unknown container, are the error of [`AttachedProcess::status`].
+    /// connection was lost is not retried, because the command may have run. [`AttachedProcess::status`] returns
+    /// failures that occur after the connection is established, such as an unknown container.
     ///
     /// # Panics
     ///
@@ -124,7 +125,7 @@ impl<T> Api<T> {
     /// Attaches to the main process of a container.
     ///
     /// The user needs the verbs `get` and `create` for `pods/attach`. Input reaches the process only if its container
-    /// has `stdin: true`. The output starts at the time of the call.
+    /// has `stdin: true`. Output from before the call is not sent.
     ///
     /// # Errors
     ///

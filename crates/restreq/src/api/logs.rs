@@ -28,25 +28,26 @@ use crate::{ByteStream, Request};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
-    /// The container. Empty means the pod's only container, or the one that its annotation
+    /// The name of the container. Empty means the pod's only container, or the container that the pod's annotation
     /// `kubectl.kubernetes.io/default-container` names.
     pub container: String,
-    /// Whether the log continues until the container ends. Only for [`Api::log_lines`].
+    /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this.
     pub follow: bool,
     /// Whether to read the log of the previous instance of the container, before its last restart.
     pub previous: bool,
-    /// Only lines of this time span until now. In whole seconds, rounded up. It cannot be combined with `since_time`.
+    /// If set, the log has only lines that are at most this old. The value is rounded up to whole seconds. It cannot be
+    /// combined with `since_time`.
     pub since: Option<Duration>,
-    /// Only lines since this time.
+    /// If set, the log has only lines since this time.
     pub since_time: Option<Time>,
-    /// Whether each line starts with its time, in RFC 3339.
+    /// Whether each line starts with its time in RFC 3339 format.
     pub timestamps: bool,
-    /// Only this number of lines, counted from the end.
+    /// If set, the log has only this number of lines, counted from the end.
     pub tail_lines: Option<u64>,
     /// The maximum size of the log in bytes, at least 1. The server may send slightly more or less.
     pub limit_bytes: Option<u64>,
-    /// Only this output of the container. Servers support it since Kubernetes 1.32, behind the feature gate
-    /// `PodLogsQuerySplitStreams`, and not together with `tail_lines`. `None` means both.
+    /// The output of the container to read. `None` means both outputs. Servers support this field since Kubernetes 1.32
+    /// if the feature gate `PodLogsQuerySplitStreams` is on. They do not support it together with `tail_lines`.
     pub stream: Option<LogSource>,
 }
 
@@ -90,13 +91,17 @@ impl LogOptions {
 }
 
 impl<T> Api<T> {
-    /// Returns the log of a container, up to the client's [`max_body`](crate::RestClientConfig::max_body). Invalid
-    /// UTF-8 is replaced by U+FFFD.
+    /// Returns the log of a container. The maximum size is the client's
+    /// [`max_body`](crate::RestClientConfig::max_body). Invalid UTF-8 is replaced by U+FFFD.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, `BadRequest` if the container is unknown or has not started, an error if this is not an
-    /// `Api` for pods or if the options follow the log, or any other error of a request.
+    /// Returns one of these errors:
+    ///
+    /// - `NotFound` if the pod does not exist.
+    /// - `BadRequest` if the container is unknown or has not started.
+    /// - An error if this is not an `Api` for pods, or if [`follow`](LogOptions::follow) is set.
+    /// - Any other error of a request.
     ///
     /// # Examples
     ///
@@ -124,11 +129,12 @@ impl<T> Api<T> {
         Ok(text(&request.raw().await?))
     }
 
-    /// Returns the log of a container line by line, while it arrives. See [`LogLines`].
+    /// Returns a stream of the lines of a container's log. It returns each line as soon as the line arrives. See
+    /// [`LogLines`].
     ///
     /// # Errors
     ///
-    /// The same as for [`logs`](Self::logs), but the log can be followed.
+    /// The same as for [`logs`](Self::logs), except that [`follow`](LogOptions::follow) is allowed.
     ///
     /// # Examples
     ///
@@ -159,12 +165,12 @@ impl<T> Api<T> {
     }
 }
 
-/// The lines of a log, without their line ends. [`Api::log_lines`] returns it.
+/// A stream of the lines of a log, without their line ends. [`Api::log_lines`] returns it.
 ///
-/// A line above 1 MiB is returned in parts. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the log ends; for
-/// a followed log, that is when the container ends or the server closes the connection. It does not reconnect: to
-/// resume a log, request [`timestamps`](LogOptions::timestamps), and open it again with the last one as
-/// [`since_time`](LogOptions::since_time). The lines of that second then come again.
+/// A line of more than 1 MiB is split into several items. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the
+/// log ends. A followed log ends when the container ends or the server closes the connection. The stream does not
+/// reconnect. To resume a log, request [`timestamps`](LogOptions::timestamps), and open the log again with the last
+/// timestamp as [`since_time`](LogOptions::since_time). The new stream repeats the lines of that second.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,
@@ -177,7 +183,7 @@ impl LogLines {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost. The stream has then ended.
+    /// Returns an error if the connection is lost. After an error, the stream has ended.
     ///
     /// # Cancel safety
     ///
@@ -225,7 +231,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The start of the buffer has no line end up to here.
+    /// The number of bytes at the start of the buffer in which no line end was found.
     searched: usize,
 }
 
@@ -256,14 +262,14 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line, if it has no line end.
+    /// Returns the last line of the log if the line has no line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())
     }
 }
 
-/// Returns the lines of a log that arrives in chunks of this size.
+/// Returns the lines of a log that arrives in chunks of the given size.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
     let mut splitter = LineSplitter::default();

@@ -40,7 +40,8 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch at that time. If the watch is still silent after it, the connection is lost.
+        // The server ends the watch after `timeout_seconds`. If the watch is open but silent for `WATCH_GRACE`
+        // longer than that, the connection counts as lost.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }
@@ -58,7 +59,7 @@ pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Re
     )
 }
 
-/// Sets the parameters whose values are not empty.
+/// Adds the parameters whose values are not empty.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()
@@ -66,8 +67,9 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
         .fold(request, |request, (key, value)| request.param(key, value))
 }
 
-/// In seconds. A server of Go's counts nanoseconds in 63 bits, and ends a watch of more at once.
+/// The maximum timeout of a watch, in seconds. A server in Go counts nanoseconds in 63 bits, and ends a watch
+/// with a longer timeout at once.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
-/// How long a watch may outlive the time that the server was given for it.
+/// How much longer than its requested timeout a watch may stay open.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

@@ -17,11 +17,11 @@ use crate::error::InvalidRequest;
 /// A connection to a port of a pod. [`Api::port_forward`] returns it.
 ///
 /// - **Backpressure**: at most 64 KiB plus one message are buffered in each direction.
-/// - **End of the connection**: reading returns the end when the pod closes the connection. It returns an error with
-///   the node's message if the port cannot be reached, or if the connection to the API server is lost. Dropping the
-///   value closes the connection.
-/// - **Half-closed connections**: the protocol cannot express them. Shutting down only flushes, so the pod does not see
-///   the end of the input. To close the connection, drop the value.
+/// - **End of the connection**: a read returns the end of the stream when the pod closes the connection. If the port
+///   cannot be reached, a read returns an error with the message of the node. If the connection to the API server is
+///   lost, a read returns an error. Dropping the value closes the connection.
+/// - **Half-closed connections**: the protocol does not support them. Shutting down the write side only flushes it, so
+///   the pod does not see the end of the input. To close the connection, drop the value.
 ///
 /// # Cancel safety
 ///
@@ -33,23 +33,23 @@ pub struct PortForward {
     request: Arc<RequestLine>,
 }
 
-/// The subprotocol of kubelets. Newer servers also tunnel SPDY, with several connections over one WebSocket.
+/// The subprotocol of kubelets. Newer servers also support SPDY tunnels with several connections over one WebSocket.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // The port, as two bytes.
+    // The server introduces each channel with the port, as two bytes.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };
 
 impl<T> Api<T> {
-    /// Opens one connection to a port of a pod. For each further connection, call it again: then each connection ends
-    /// on its own.
+    /// Opens one connection to a port of a pod. To open several connections, call it several times. Each connection
+    /// can be closed separately.
     ///
-    /// The user needs the verbs `get` and `create` for `pods/portforward`. The request is a WebSocket over HTTP/1.1.
-    /// The pod sees a connection from its own localhost.
+    /// The user needs the verbs `get` and `create` for `pods/portforward`. The request opens a WebSocket over
+    /// HTTP/1.1. In the pod, the connection appears to come from localhost.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Other representations of objects: metadata only, and tables.
+//! Requests for other representations of objects: only their metadata, or a table.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -16,7 +16,8 @@ pub(super) enum Representation {
     Metadata,
 }
 
-// A server that does not know this form sends whole objects; decoding skips the rest.
+// A server that does not support this form sends whole objects. The decoder then skips everything except the
+// metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
@@ -38,7 +39,7 @@ impl Representation {
     }
 }
 
-/// Objects as `kubectl get` shows them. The server chooses and fills in the columns.
+/// A table of objects, as `kubectl get` prints it. The server chooses the columns and fills in the cells.
 ///
 /// # Examples
 ///
@@ -59,7 +60,7 @@ impl Representation {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Table {
-    /// The list's metadata. Tables have pages, like lists.
+    /// The metadata of the list, such as the continue token. Tables have pages, like lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// The columns, in the order of the cells. Only the first page has them.
@@ -86,7 +87,8 @@ pub struct TableColumn {
     /// A description for people.
     #[serde(default)]
     pub description: String,
-    /// 0 for columns that are always shown. Higher numbers are less important.
+    /// The priority of the column. 0 means that the column is always shown. Columns with higher numbers are less
+    /// important.
     #[serde(default)]
     pub priority: i32,
 }
@@ -105,10 +107,10 @@ pub struct TableRow {
 
 impl<T> Api<T> {
     /// Returns an `Api` for the metadata of the same objects: client-go's metadata client. The server sends only the
-    /// metadata, also in lists and watches, so an informer stores only that.
+    /// metadata, also in lists and watches. An informer then stores only the metadata.
     ///
-    /// It supports reads, patches and deletes. Creating or replacing objects returns an error without I/O, because it
-    /// would erase the rest of the object.
+    /// It supports reads, patches and deletes. Creating or replacing an object returns an error without I/O, because
+    /// that would erase everything but the metadata.
     ///
     /// # Examples
     ///

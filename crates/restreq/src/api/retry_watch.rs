@@ -17,13 +17,13 @@ use crate::error::InvalidRequest;
 
 /// A watch that resumes when its connection breaks or the server ends it: client-go's `RetryWatcher`.
 ///
-/// Each event is delivered exactly once, as long as the server still has it. Bookmarks are not delivered; they only
-/// advance the position from which the watch resumes.
+/// Each event is delivered exactly once, unless the server has already discarded it. Bookmarks are not delivered. They
+/// only advance the revision from which the watch resumes.
 ///
-/// At least a second passes between the starts of two watches. While they fail, the pauses grow up to 30 s, plus jitter
-/// of up to the same length, or to the time that the server asks for.
+/// At least a second passes between the starts of two watches. While watches fail, the pauses grow up to 30 s, plus
+/// jitter of up to the same length. If the server asks for a longer pause, that pause is used.
 ///
-/// The watch has no task; it makes progress while it is polled. Dropping it ends the watch.
+/// The watch has no task. It makes progress only while it is polled. Dropping it ends the watch.
 ///
 /// # Examples
 ///
@@ -53,7 +53,8 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// Stored here, so that the watch still opens when the caller keeps dropping the futures of `next`.
+    /// The future that opens the watch. It is stored here, so that the watch opens even if the caller drops each
+    /// future of `next` early.
     Opening(Opening<T>),
     Open(Box<EventStream<T>>),
 }
@@ -65,13 +66,13 @@ type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<EventStream<T>, A
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Returns a watch that starts at the options' revision and resumes when it ends: see [`RetryWatch`]. Nothing is
-    /// sent yet.
+    /// Returns a watch that starts at the revision in `options` and resumes when its connection ends: see
+    /// [`RetryWatch`]. This method sends nothing.
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`. Such a watch starts at an unknown revision and could not
-    /// resume.
+    /// Returns an error if the revision is empty or `0`, because a watch without a revision starts at an unknown
+    /// revision and cannot resume.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -99,7 +100,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     /// - The server rejects the watch as forbidden or invalid.
     /// - An object cannot be decoded as `T`, or has no resourceVersion.
     ///
-    /// The watch has then ended.
+    /// After an error, the watch has ended.
     ///
     /// # Cancel safety
     ///
@@ -108,7 +109,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns true: client-go's `Until`. The watch can continue after it.
+    /// Returns the next event for which `is_met` returns true: client-go's `Until`. After this event, the watch can
+    /// continue.
     ///
     /// # Errors
     ///
@@ -116,7 +118,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Cancel safety
     ///
-    /// Events that `is_met` has already seen are consumed. No other event is lost.
+    /// Events that were already passed to `is_met` are consumed. No other event is lost.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -158,7 +160,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// Closes the current watch after a failure. Returns the error if a retry would repeat it.
+    /// Closes the current watch after a failure. Returns the error if a retry would fail with the same error.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {

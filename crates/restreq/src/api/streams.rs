@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ListStream, RawWatch, Watch};
 
-/// The stream of a list, with [`ApiError`](pintle_meta::ApiError) as its error. The
+/// The items of a list as a stream, with [`ApiError`](pintle_meta::ApiError) as its error. The
 /// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns it.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
@@ -51,8 +51,13 @@ impl<T: DeserializeOwned> EventStream<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost, pauses for too long, or delivers something other than an event of a
-    /// `T`. The watch has then ended. A failure that the server reports is an event: [`WatchEvent::Error`].
+    /// Returns an error in these cases. After an error, the watch has ended.
+    ///
+    /// - The connection is lost.
+    /// - The connection is silent for too long.
+    /// - The server sends a frame that is not an event of a `T`.
+    ///
+    /// A failure that the server reports is not an error but an event: [`WatchEvent::Error`].
     ///
     /// # Cancel safety
     ///

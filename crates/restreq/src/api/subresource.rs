@@ -17,7 +17,7 @@ use crate::error::InvalidRequest;
 /// One subresource of one object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
 /// `S` is the type of responses. It can differ from the object's type: the response to an eviction is a
-/// [`Status`](pintle_meta::Status). Bodies are sent unchanged.
+/// [`Status`](pintle_meta::Status). Request bodies are sent without changes.
 ///
 /// # Cancel safety
 ///
@@ -42,14 +42,14 @@ use crate::error::InvalidRequest;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// The request without its method and body.
+    /// The request for the subresource, without method and body.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// Returns a subresource of an object. Nothing is sent yet. An invalid key or name is reported when the request is
-    /// sent.
+    /// Returns a subresource of an object. This method sends nothing. The methods that send a request report an
+    /// invalid key or name.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -69,7 +69,8 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request for the subresource, for uses that the other methods do not cover, such as following a log.
+    /// Returns a request for the subresource. Use it for requests without a method in this type, such as following a
+    /// log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -95,8 +96,8 @@ impl<S: DeserializeOwned> Subresource<S> {
         Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
     }
 
-    /// Replaces the subresource. If its metadata has a resourceVersion, the update succeeds only if the object has not
-    /// changed since.
+    /// Replaces the subresource. If the metadata of `value` has a resourceVersion, the update succeeds only if the
+    /// stored object still has that version.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub struct TokenRequest {
     pub audiences: Vec<String>,
     /// The lifetime, in whole seconds. Servers require at least 10 minutes, and can shorten it. `None` means an hour.
     pub lifetime: Option<Duration>,
-    /// The token becomes invalid when this object is deleted.
+    /// The object to which the token is bound. When this object is deleted, the token becomes invalid.
     pub bound_object: Option<BoundObjectReference>,
 }
 
@@ -53,7 +53,7 @@ pub struct BoundObjectReference {
 pub struct ServiceAccountToken {
     /// The token.
     pub token: Secret,
-    /// When the token expires. Request a new one earlier, for example after 80 % of the lifetime.
+    /// The time when the token expires. Request a new token earlier, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 
@@ -98,7 +98,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response. It has no `Debug`, because it has the token.
+/// The response to the request. It does not implement `Debug`, because it contains the token.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

@@ -11,12 +11,13 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Waits until `is_met` returns true, and returns the object of that call. `is_met` gets `None` if the object does not exist.
-    /// `is_met` is called for the current state and for each later state that the server reports.
+    /// Calls `is_met` until it returns true, then returns the object that was passed to that call. `is_met` gets `None` if the
+    /// object does not exist. The method calls `is_met` with the current state, and with each later state that the server
+    /// reports.
     ///
-    /// It lists and watches by name, and survives lost connections and expired revisions. It has no deadline: wrap it
-    /// in `tokio::time::timeout`. After an expired revision, it pauses before the next list like a failing
-    /// [`RetryWatch`](crate::RetryWatch).
+    /// The method lists and watches the object by name. It continues after lost connections and expired revisions. It has no
+    /// deadline. To set one, use `tokio::time::timeout`. After an expired revision, it pauses before the next list, in the
+    /// same way as a [`RetryWatch`](crate::RetryWatch) whose watches fail.
     ///
     /// # Errors
     ///
@@ -72,7 +73,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The next list shows the changes in between.
+                    // The next list includes all changes since the last event.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -87,8 +88,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod, and `Complete`
     /// or `Failed` of a job.
     ///
-    /// It reads `status.conditions` even if `T` does not have that field. A condition of an older generation of the
-    /// object does not count. If the object does not exist yet, it waits for it.
+    /// The method reads `status.conditions` even if `T` does not have that field. A condition of an older generation of the
+    /// object does not count. If the object does not exist yet, the method waits until it exists.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, another object of the same name also counts as
-    /// deletion.
+    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when the name belongs to an object
+    /// with another UID.
     ///
     /// # Errors
     ///
@@ -147,7 +148,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object and its conditions, which `T` may not have.
+/// An object with its conditions. They are stored separately, because `T` may have no field for them.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,

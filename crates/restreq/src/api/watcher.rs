@@ -1,4 +1,4 @@
-//! A list and its changes as one stream.
+//! A stream of the objects of a list and their later changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,13 +15,14 @@ use tokio::time::{Instant, sleep_until};
 use super::{Api, RetryWatch, retry_watch};
 use crate::Pages;
 
-/// An endless stream of the objects of a resource: all present objects, then each change. It corresponds to kube's
-/// `watcher`, and stores nothing. For a cache, use an informer.
+/// An endless stream of the objects of a resource: first all existing objects, then each change. It corresponds to
+/// kube's `watcher`. It does not store the objects. For a cache, use an informer.
 ///
-/// It lists in pages, then watches. If the watch cannot be resumed, because its revision has expired, it lists again.
-/// After an error it continues: the next poll waits for a growing pause of at least a second, and lists again.
+/// The watcher lists in pages, then watches. If the watch cannot resume because its revision has expired, the watcher
+/// lists again. After an error, the next poll waits for a pause and lists again. The pause is at least a second, and
+/// grows with each error.
 ///
-/// The watcher has no task; it makes progress while it is polled. Dropping it ends the watch.
+/// The watcher has no task. It makes progress only while it is polled. Dropping it ends the watch.
 ///
 /// # Examples
 ///
@@ -50,9 +51,9 @@ pub struct Watcher<T> {
 /// An event of a [`Watcher`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatcherEvent<T> {
-    /// A list begins. What was known before may have been deleted since.
+    /// A list begins. Objects from earlier events may have been deleted in the meantime.
     Init,
-    /// An object of the list.
+    /// The list contains this object.
     InitApply(T),
     /// The list is complete. Objects that it did not contain do not exist any more.
     InitDone,
@@ -62,7 +63,7 @@ pub enum WatcherEvent<T> {
     Delete(T),
 }
 
-/// The objects of some events of a [`Watcher`].
+/// A stream of the objects of some kinds of [`WatcherEvent`].
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,
@@ -71,11 +72,11 @@ pub struct WatchedObjects<T> {
 }
 
 enum State<T> {
-    /// Lists after the pause.
+    /// The watcher lists when this pause ends.
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The rest of a page, and how to continue after it.
+    /// The remaining objects of a page, and the state after it.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
@@ -89,8 +90,8 @@ enum After<T> {
 type NextPage<T> = Pin<Box<dyn Future<Output = (Pages<T>, Option<Result<List<T>, ApiError>>)> + Send>>;
 
 impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
-    /// Returns the present objects and their changes as a stream: see [`Watcher`]. The selectors and the page size of
-    /// the options apply. Nothing is sent until it is polled.
+    /// Returns a stream of the existing objects and their changes: see [`Watcher`]. It uses the selectors and the
+    /// page size in `options`. It sends nothing until it is polled.
     pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
         let options = ListOptions { continue_token: String::new(), ..options.clone() };
         Watcher { api: self.clone(), options, state: State::Idle, pauses: retry_watch::pauses() }
@@ -102,7 +103,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a list, or a permanent error of a watch. The watcher continues after it.
+    /// Returns any error of a list, or a permanent error of a watch. The watcher continues after an error.
     ///
     /// # Cancel safety
     ///
@@ -111,18 +112,18 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the objects that are present, added or modified.
+    /// Returns a stream of the objects that exist, are added or are modified.
     pub fn applied(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: false }
     }
 
-    /// Returns the objects that are present, added, modified or deleted.
+    /// Returns a stream of the objects that exist, are added, are modified or are deleted.
     pub fn touched(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: true }
     }
 
-    /// Returns the last states of deleted objects. Objects that are deleted while the watch is interrupted can be
-    /// missing. An informer reports those, too.
+    /// Returns a stream of the last states of deleted objects. It can miss objects that are deleted while the watch
+    /// is interrupted. An informer also reports such objects.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -194,7 +195,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // A `RetryWatch` handles these itself.
+                        // A `RetryWatch` handles bookmarks and errors, and does not return them as events.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }
@@ -224,7 +225,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     }
 }
 
-/// No state is address-sensitive: futures are boxed.
+/// The fields are not pinned: all futures are boxed.
 impl<T> Unpin for Watcher<T> {}
 
 impl<T> Unpin for WatchedObjects<T> {}
@@ -239,7 +240,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // That is a part of normal operation.
+                    // Expired revisions are part of normal operation, so the caller does not get this error.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

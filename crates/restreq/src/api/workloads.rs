@@ -14,7 +14,7 @@ pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The name, namespace and resourceVersion of the workload.
+    /// The metadata of the workload: its name, namespace and resourceVersion.
     pub metadata: ObjectMeta,
     /// The desired scale.
     #[serde(default)]
@@ -47,8 +47,8 @@ pub struct ScaleStatus {
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 impl<T> Api<T> {
-    /// Returns the scale of a workload, such as a Deployment, or of a custom resource with a `scale` subresource.
-    /// Nothing is sent yet.
+    /// Returns the scale of a workload, such as a Deployment, or of a custom resource with a `scale` subresource. This
+    /// method sends nothing.
     ///
     /// # Examples
     ///
@@ -77,8 +77,8 @@ impl<T> Api<T> {
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet by a rollout, as `kubectl rollout restart` does: sets
-    /// an annotation of the pod template to the current time.
+    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rollout. Like `kubectl rollout restart`, it
+    /// sets an annotation of the pod template to the current time.
     ///
     /// A paused Deployment restarts its pods when it is resumed. Two calls within a second restart the pods once.
     ///

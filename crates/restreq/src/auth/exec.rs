@@ -26,12 +26,13 @@ use crate::transport::{CA, ClientPair, pem};
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
-    /// The cluster information for the plugin, if it is configured to get it.
+    /// The cluster information that the plugin gets, if the configuration sets `provideClusterInfo`.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeouts of a run. A browser login by a person takes minutes.
+/// The timeout of a plugin that cannot prompt, and of one that can. A person who logs in with a browser can need
+/// minutes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long to read the output of a plugin that has exited. A child process of the plugin may keep the pipes open
@@ -39,9 +40,10 @@ const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The maximum size of the plugin's output.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// Credentials are rarely longer.
+/// The capacity to reserve for the output. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The maximum size of the plugin's stderr in an error. The end is kept, because it has the cause.
+/// The maximum size of the plugin's stderr in an error. If stderr is longer, the error shows its end, because the end
+/// usually contains the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -123,7 +125,7 @@ impl ExecPlugin {
         self.read(&stdout)
     }
 
-    /// Whether the plugin may prompt on the terminal, if there is one.
+    /// Returns whether the plugin may prompt on the terminal.
     fn is_interactive(&self, has_terminal: bool) -> Result<bool, AuthError> {
         match self.config.interactive_mode {
             InteractiveMode::Never => Ok(false),
@@ -133,12 +135,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Records how a run ended. `None` if it did not end.
+    /// Records the result of a run. `None` means that the run did not end.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A killed process has no exit code; Go counts it as -1.
+            // A killed process has no exit code. Go reports -1.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -184,7 +186,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has neither a token nor a certificate".into()));
         }
-        // Do not keep an unusable certificate: no server would ever reject it, so it would not be renewed.
+        // Reject a certificate that cannot be used. It would never be sent, so no server would reject it, and it would
+        // not be renewed.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -215,7 +218,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for a plugin that prints this.
+/// Returns the error for a plugin that prints `printed`.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -236,12 +239,12 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Decodes the plugin's output. The error has only the position, because serde's message could quote credentials.
+/// Decodes the plugin's output. The error contains only the position, because serde's message could quote credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // A text that does not start with a brace can be YAML. The parser needs quadratic time for nesting and directives,
-    // so their number is limited. Credentials have none.
+    // Text that does not start with a brace can be YAML. The YAML parser needs quadratic time for nesting and
+    // directives, so their number is limited. Credentials do not need them.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -259,10 +262,10 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
 /// The exit status and the content of stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
-/// Runs a process to its end. It reads both pipes concurrently, because a full pipe would block the process.
+/// Waits until a process ends. Reads both pipes concurrently, because a full pipe would block the process.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // A vector that grows leaves unwiped copies.
+    // Reserve the capacity first. A vector that grows leaves copies that are not wiped.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -273,7 +276,8 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // The output of the process is in the pipes by now, even if another process keeps them open.
+                // The process has ended, so all of its output is in the pipes, even if another process keeps them
+                // open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }
@@ -286,7 +290,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // Credentials are never longer. Dropping the pipe ends a process that keeps writing.
+        // No credentials are this long. Dropping the pipe ends a process that keeps writing.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -315,7 +319,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, which a terminal would interpret.
+/// Escapes control characters, because a terminal would interpret them.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -64,7 +64,7 @@ impl Impersonation {
 }
 
 /// Percent-encodes `%` and the bytes that are invalid in a header name. Header names are in lower case, so the escapes
-/// are too.
+/// use lower case too.
 fn escape(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {

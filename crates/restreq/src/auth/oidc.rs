@@ -32,21 +32,21 @@ pub(crate) struct OidcLogin {
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates a client for another origin, and returns it with that origin. Reads certificates.
+    /// Creates clients for other origins, and reads the certificates for them. Each result also contains the origin.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
-/// The timeout of a refresh with both of its requests.
+/// The timeout of a refresh, which consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response.
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept a refresh token only once, so clients that start with the same token share
-/// its successors.
+/// All logins in use. Most issuers accept a refresh token only once. Therefore, clients that start with the same token share one
+/// login and its later tokens.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the login that a configuration describes. The configured tokens are not validated, because a client that needs no login
-/// need not have valid ones.
+/// Returns the login for a configuration. The configured tokens are not validated, because a client that sends no request with
+/// this login does not need valid tokens.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -67,9 +67,10 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // Dropped after the lock: dropping the last user of a login drops the user's token store.
+    // Declared before the lock, so that it is dropped after the lock is released. Dropping the last reference to a login also
+    // drops the token store, which is code of the user.
     let known: Vec<_>;
-    // No code under this lock panics with partial changes.
+    // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
     logins.retain(|login| login.strong_count() > 0);
     known = logins.iter().filter_map(Weak::upgrade).collect();
@@ -81,7 +82,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL into its origin (scheme and authority) and the rest.
+/// Splits an https URL after its origin, which is the scheme and the authority.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -90,7 +91,7 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // A client timeout would add a parameter that the issuer does not know.
+    // Set no timeout of the client, because the client would send it as a parameter that the issuer does not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -106,7 +107,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// The issuer can invalidate the old refresh token, so a lost response would lose the login.
+    /// If the run were aborted, its response could be lost. The issuer can have invalidated the old refresh token by then, so
+    /// the login would be lost.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -121,13 +123,13 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Whether there is a refresh token.
+    /// Returns whether there is a refresh token.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Whether a new login is the same as this one: same client, same issuer, and the same initial or current refresh
-    /// token.
+    /// Returns whether `new` is the same login: the client and the issuer are equal, and its refresh token is the initial or the
+    /// current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -135,7 +137,7 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Returns a new ID token or the problem with it, and the tokens to store.
+    /// Requests a new ID token. Returns the ID token or an error, and the tokens to store.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -160,7 +162,7 @@ impl OidcLogin {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // A refresh token must be protected like a password.
+        // Send a refresh token only over https, because it must be protected like a password.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -175,12 +177,12 @@ impl OidcLogin {
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
         match of == origin {
             true => Ok((made?, target.into())),
-            // The reader returned the result for an earlier origin.
+            // The reader returned the result of an earlier call for another origin.
             false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
         }
     }
 
-    /// Requests tokens once, because most issuers accept a refresh token only once. As in Go's library, the client
+    /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's library, the client
     /// secret is sent in a header, or in the body if the issuer does not accept that.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
@@ -191,7 +193,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Encode each part, because a colon separates them.
+            // Encode the client ID and the secret separately, because a colon separates them.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -207,13 +209,13 @@ impl OidcLogin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Tokens>> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Credential {
-    /// Whether the token does not expire soon.
+    /// Returns whether the token does not expire soon.
     fn lasts(&self) -> bool {
         let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.is_some_and(|left| left > LEEWAY)
@@ -266,7 +268,7 @@ impl TokenResponse {
     }
 }
 
-/// Whether the issuer rejected the client authentication, so it did not use the refresh token.
+/// Returns whether the issuer rejected the client authentication. In that case, it has not invalidated the refresh token.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {

@@ -21,7 +21,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// The maximum duration of `make`.
     fn max_wait(&self) -> Duration;
 
-    /// Whether a run finishes after its client is dropped. True if an aborted run would lose the credentials.
+    /// Returns whether a run continues after its client is dropped. Returns true if an aborted run would lose the credentials.
     fn outlives_client(&self) -> bool {
         false
     }
@@ -37,16 +37,16 @@ pub(crate) trait Source: Send + Sync + 'static {
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// `None`: valid until the server rejects them.
+    /// When the credentials expire. `None` means that they are valid until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
 /// Renews credentials on first use, shortly before they expire, and when the server rejects them.
 ///
-/// There is at most one run at a time, and all waiting requests share its result. A run is a task on the runtime of the
-/// request that first needed it. Cancelling the request does not end the run; the timeout does. Dropping the client ends
-/// it unless its source [outlives the client](Source::outlives_client).
-/// If its runtime has ended or stalls, a waiting request starts another run.
+/// A run is one call of [`Source::make`]. There is at most one run at a time, and all waiting requests share its result. A run is a
+/// task on the runtime of the request that started it. A run continues if this request is cancelled, but not after its timeout.
+/// Dropping the client ends the run unless its source [outlives the client](Source::outlives_client). If the runtime of the run has
+/// ended or stalls, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -80,28 +80,28 @@ enum Reason {
     Refused,
 }
 
-/// The credentials from a run.
+/// The credentials that a run has returned.
 struct Issued {
     login: Login,
-    /// Since when its certificate has been in use.
+    /// The time when the first run returned this certificate.
     since: Instant,
-    /// When to renew it. `None`: after the server rejects it.
+    /// When to renew the credentials. `None` means only after the server rejects them.
     until: Option<Instant>,
-    /// When it was issued, if it replaced rejected credentials or is equal to them.
+    /// When the credentials were issued. `None` unless they replaced rejected credentials or are equal to the previous credentials.
     replaced: Option<Instant>,
 }
 
-/// How long before the expiry credentials are renewed. Requests take time, and clocks differ.
+/// How long before their expiry credentials are renewed, because requests take time and clocks differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The pause before another run, if the server also rejected the renewed credentials or they did not change.
+/// The pause before another run, if the server rejected the renewed credentials too, or if the last run returned the same credentials.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// How long a failure is reported to all requests before another run.
+/// After a failed run, all requests get its error for this time. Then another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How much longer than a run's timeout a request waits. The run's own timer can stall with its runtime.
+/// How much longer than the timeout of a run a request waits for it. The timer of the run can stall together with its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// `first` is used before any run.
+    /// Creates the renewal. The login `first` is used until the first run succeeds.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -121,7 +121,8 @@ impl<S: Source> Renewal<S> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns newer credentials than `used`, which the server rejected. During the pause after a rejection, returns the current ones.
+    /// Returns newer credentials than `used`, which the server rejected. During the pause after a rejection, returns the current
+    /// credentials.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -145,13 +146,13 @@ impl<S: Source> Renewal<S> {
             let max_wait = self.0.source.max_wait().saturating_add(GRACE);
             let result = match Handle::try_current() {
                 Ok(_) => timeout_at(running.began + max_wait, result).await,
-                // Outside of a runtime there are no timers.
+                // Outside of a runtime, there are no timers, so wait without a timeout.
                 Err(_) => Ok(result.await),
             };
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // Its runtime has ended or stalls.
+                // The runtime of the run has ended or stalls.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -187,7 +188,7 @@ impl<S: Source> Shared<S> {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // A run that was given up may still finish.
+            // The run may have been given up before it finished.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -199,7 +200,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Logs and metrics run foreign code, so this happens outside of the lock.
+        // Log and measure outside of the lock, because subscribers and metrics providers are code of the user.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");
@@ -219,12 +220,12 @@ impl<S: Source> Shared<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What to log and measure about new credentials.
+/// The data about new credentials that is logged and measured.
 struct RenewalReport {
     /// Whether they expire immediately.
     is_over: bool,

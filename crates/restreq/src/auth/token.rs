@@ -11,10 +11,11 @@ use super::secret;
 use crate::error::AuthError;
 use crate::files::{self, FileReader};
 
-/// A bearer token in a file that is replaced from time to time, as the kubelet does for service accounts.
+/// A bearer token in a file whose content changes from time to time. For example, the kubelet replaces the tokens of
+/// service accounts.
 ///
-/// The file is read again after 50 s, and at once when the server rejects the token. While it cannot be read, the last
-/// token stays in use, because a file can be missing briefly during its replacement.
+/// The file is read again after 50 s, and immediately after the server rejects the token. If the file cannot be read,
+/// the last token stays in use, because the file can be missing for a moment while it is replaced.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -31,7 +32,7 @@ struct State {
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// `token` is used until the file has been read once.
+    /// Creates the source. `token` is used until the first successful read of the file.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -80,7 +81,7 @@ impl TokenFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// An earlier read can have seen the rejected token.
+    /// Do not use a read that started earlier, because it may have read the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

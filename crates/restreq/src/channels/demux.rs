@@ -1,4 +1,4 @@
-//! The messages from the server. No I/O.
+//! Distributes the messages from the server to the channels. Does no I/O.
 
 use bytes::{Buf, Bytes};
 
@@ -7,7 +7,7 @@ use super::state::{CLOSE, CloseSignal, Layout, Shared};
 /// Passes each message to its channel.
 pub(super) struct Demux {
     layout: Layout,
-    /// The missing bytes of each input's preamble, and then of the error channel's.
+    /// The number of missing preamble bytes, for each input and then for the error channel.
     preambles: Vec<usize>,
 }
 
@@ -16,9 +16,10 @@ impl Demux {
         Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
     }
 
-    /// Passes a message to its channel. Returns the channel's index and the data if its reader has enough.
+    /// Passes a message to its channel. If the buffer of the channel is full, returns the index of the
+    /// channel and the data.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
-        // Servers announce themselves by messages without data.
+        // Servers send a message without data on each channel at first.
         if data.is_empty() {
             return None;
         }

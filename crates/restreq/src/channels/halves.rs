@@ -9,13 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// One channel from the server. Dropping it discards the rest of its data.
+/// The reader of one channel from the server. Dropping it discards all further data of
+/// the channel.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,
 }
 
-/// The channel to the server. Dropping it closes the channel.
+/// The writer of the channel to the server. Dropping it closes the channel.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

@@ -8,52 +8,54 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-/// The channels of a connection.
+/// The channel numbers and the protocol of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The channels from the server.
+    /// The numbers of the channels from the server.
     pub(crate) inputs: &'static [u8],
-    /// The channel for the status or the error.
+    /// The number of the channel for the status or the error.
     pub(crate) error: u8,
-    /// The number of bytes with which the server introduces each of its channels.
+    /// The number of bytes that the server sends first on each of its channels.
     pub(crate) preamble: usize,
-    /// How to close the channel to the server.
+    /// How the client closes the channel to the server.
     pub(crate) close_signal: CloseSignal,
 }
 
-/// How a client tells the server that a stream has ended.
+/// How a client signals the end of a stream to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseSignal {
-    /// By a message: `v5.channel.k8s.io`.
+    /// The client sends a message. This is `v5.channel.k8s.io`.
     Message,
-    /// The protocol cannot express it, and the caller must know.
+    /// The protocol has no signal for the end, and closing the stream returns an error.
     Unsupported,
-    /// The protocol cannot express it. Closing only flushes.
+    /// The protocol has no signal for the end. Closing the stream only flushes it.
     Flush,
 }
 
 /// How a connection ended.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    /// The server closed it properly.
+    /// The server closed the connection properly.
     Closed,
-    /// It broke, for this reason.
+    /// The connection was lost. The text is the reason.
     Lost(Arc<str>),
 }
 
-/// The channel to the server.
+/// The number of the channel to the server.
 pub(super) const OUTPUT: u8 = 0;
-/// The channel of close signals.
+/// The number of the channel for close signals.
 pub(super) const CLOSE: u8 = 255;
-/// How much unread data of a channel is buffered, plus one message.
+/// The maximum size of the unread data of a channel. One more message can be buffered in
+/// addition.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
-/// The memory of a message in addition to its data.
+/// The memory that a message needs in addition to its data.
 const OVERHEAD: usize = 64;
-/// Smaller messages are copied. Otherwise a few bytes could keep a whole read buffer in memory.
+/// Messages that are smaller than this are copied. Otherwise a few bytes could keep a whole
+/// read buffer in memory.
 const SMALL: usize = 4 << 10;
 /// The maximum size of a message to the server, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// How much of the error channel is kept.
+/// The maximum size of the data that is kept from the error channel.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);
@@ -61,13 +63,14 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message to the server that a later one replaces.
+    /// A message to the server, such as a terminal size, that a later message of the same kind
+    /// replaces.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
-    /// The task of the connection.
+    /// The waker of the task that drives the connection.
     driver: Option<Waker>,
-    /// The caller that waits for the outcome.
+    /// The waker of the caller that waits for the outcome.
     observer: Option<Waker>,
 }
 
@@ -77,7 +80,7 @@ struct Input {
     /// The size of `unread`, with overhead.
     size: usize,
     is_closed: bool,
-    /// The reader was dropped.
+    /// Whether the reader was dropped.
     is_abandoned: bool,
     reader: Option<Waker>,
 }
@@ -88,7 +91,7 @@ struct Output {
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// Why the server cannot receive more.
+    /// The reason why the server cannot receive more data.
     fault: Option<Arc<str>>,
 }
 
@@ -143,7 +146,8 @@ impl Shared {
         message
     }
 
-    /// Passes data to the reader of a channel. Returns the data if the reader has enough.
+    /// Passes data to the reader of a channel. Returns the data if the buffer of the channel
+    /// is full.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -181,7 +185,7 @@ impl Shared {
         wake(reader);
     }
 
-    /// Records that nothing can be sent any more. Received data stays readable.
+    /// Records that the client cannot send any more. Received data stays readable.
     pub(super) fn fail_output(&self, why: &str) {
         let mut state = self.lock();
         state.output.fault.get_or_insert_with(|| why.into());
@@ -236,7 +240,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. Nothing read means the end of the channel.
+    /// Reads from a channel. If it reads no bytes, the channel has ended.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -245,7 +249,7 @@ impl Shared {
             return match end {
                 _ if input.is_closed => Poll::Ready(Ok(())),
                 Some(End::Closed) => Poll::Ready(Ok(())),
-                // The server sends its status last, so the output is complete.
+                // The server sends its status after all output, so the output is complete.
                 Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
                 Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
                 None => {
@@ -322,7 +326,7 @@ impl Shared {
             }
             (CloseSignal::Message, _) => {}
         }
-        // After the end there is nothing left to close.
+        // The connection or its output has ended, so there is nothing to close.
         if state.end.is_some() || state.output.fault.is_some() {
             state.output.close = Close::Done;
             return Poll::Ready(Ok(()));
@@ -335,7 +339,8 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the channel to the server without waiting. Returns whether the server will know.
+    /// Closes the channel to the server without waiting. Returns `false` if the protocol
+    /// cannot signal this to the server.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         if state.end.is_some() || state.output.close != Close::Open {
@@ -353,17 +358,17 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The error of closing a stream that cannot be closed.
+/// The error message for an attempt to close a stream that cannot be closed.
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits for the place of the next message.
+    /// Waits until the connection can store the next message.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),

@@ -14,13 +14,13 @@ use crate::error::Phase;
 use crate::request::BoxError;
 use crate::transport::{ResponseBody, in_one_line};
 
-/// The maximum capacity to reserve at once, whatever length the server announces.
+/// The maximum capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
-/// How much to read of an unwanted body, so that its connection can be reused.
+/// How much of an unneeded body to read, so that the connection can be reused.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a body could not be read to its end.
+/// The reason why a body could not be read to its end.
 pub(crate) enum BodyFault {
     Idle(Duration),
     TooLarge(usize),
@@ -64,13 +64,13 @@ pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Dura
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve. The announced length may not arrive, so the capacity above the limit doubles with
-/// the received data.
+/// Returns the capacity to reserve. A server can announce a length and send less. Therefore, above the limit, the
+/// capacity only doubles when data has arrived.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }
 
-/// Reads the start of a body, as far as it arrives in time.
+/// Reads the start of a body. Stops at the deadline.
 pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Duration) -> Bytes {
     let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();

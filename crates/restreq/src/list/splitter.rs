@@ -9,18 +9,18 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a list into its items while its body arrives. Only one item and the envelope, which is everything around the
-/// items, are in memory.
+/// Splits a list into its items while its body arrives. Only one item and the envelope are in memory. The envelope is
+/// the JSON around the items.
 ///
-/// A complete body has the same result as with a JSON parser. A body that is not JSON is rejected at the
-/// first invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
+/// For a complete body, the result is the same as with a JSON parser. A body that is not JSON is rejected at the first
+/// invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// Chunks that are not processed yet.
+    /// The chunks that are not processed yet.
     chunks: VecDeque<Bytes>,
     /// The number of bytes before these chunks.
     offset: u64,
-    /// All bytes outside of the items.
+    /// The JSON around the items.
     envelope: Vec<u8>,
     place: Place,
     item: BoundedBuffer,
@@ -29,7 +29,7 @@ pub(crate) struct ListSplitter {
 /// The position in the body.
 #[derive(PartialEq)]
 enum Place {
-    /// Around the items. `names_items`: the current field is `items`.
+    /// Outside of the items. `names_items` is true if the current field is `items`.
     Outside {
         names_items: bool,
     },
@@ -44,14 +44,14 @@ const MAX_ENVELOPE: usize = 1 << 20;
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// Why a body is rejected.
+/// The reason why a body is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope is above this limit.
+    /// The envelope is larger than this limit, in bytes.
     TooLarge { limit: usize },
-    /// It is not JSON from this offset.
+    /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
-    /// It ended at this offset and is incomplete.
+    /// The body is incomplete. It ended at this offset.
     Ended { offset: u64 },
 }
 
@@ -79,7 +79,8 @@ impl ListSplitter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not JSON or the envelope is too large. Nothing more can be read then.
+    /// Returns an error if the body is not JSON or the envelope is too large. After an error, the splitter cannot
+    /// continue.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;
@@ -102,7 +103,7 @@ impl ListSplitter {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Reads up to the end of an item, to the start or end of the items, or to the end of the chunk.
+    /// Reads until one of these positions: the end of an item, the start or end of the items, or the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -144,7 +145,7 @@ impl ListSplitter {
         }))
     }
 
-    /// Whether an item ends with this token, or the items start or end.
+    /// Returns whether this token ends an item, or starts or ends the items.
     fn is_boundary(&mut self, token: Token) -> bool {
         match (&mut self.place, token, self.json.depth()) {
             (Place::Outside { names_items }, Token::Name, MEMBER) => {
@@ -187,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the items and the envelope of a body in chunks of `step` bytes.
+    /// Splits a body in chunks of `step` bytes. Returns the items and the envelope.
     fn read(body: &[u8], step: usize, limit: usize) -> Result<(Vec<RawObject>, Vec<u8>), Fault> {
         let mut splitter = ListSplitter::new(limit);
         let mut items = Vec::new();

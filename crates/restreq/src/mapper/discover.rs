@@ -1,4 +1,4 @@
-//! Fetches discovery from a server.
+//! Fetches the discovery documents of a server.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::documents::{Resources, Root};
 use super::{DiscoveredResource, Known};
 use crate::{Error, RestClient};
 
-/// The server uses the first one that it supports.
+/// The server uses the first media type that it supports.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
 
 /// The maximum number of groups to fetch concurrently.
 const AT_ONCE: usize = 10;
 
-/// `turn` orders this fetch among lookups.
+/// Fetches all discovery documents. `turn` is the position of this fetch in the order of lookups and fetches.
 pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
@@ -38,7 +38,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
         Ok(Root::Aggregated(document)) => return Ok(document.resources()),
         Ok(Root::Core(document)) => document.group_versions(),
         Ok(Root::Groups(document)) => document.group_versions(),
-        // A server may have or allow only one of the two.
+        // Continue if only one of the two paths exists and the user may read it.
         Err(error) => match ApiError::from(error) {
             error if error.is_not_found() || error.is_forbidden() => Vec::new(),
             error => return Err(error),
@@ -61,7 +61,7 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
         }
         match requests.join_next().await {
             Some(Ok((at, answer))) => _ = answers.insert(at, answer),
-            // The task does not panic and is not aborted.
+            // The task does not panic, and nothing aborts it.
             Some(Err(_)) => {}
             None => break,
         }

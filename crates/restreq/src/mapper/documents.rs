@@ -1,11 +1,11 @@
-//! Discovery documents, aggregated and not.
+//! The formats of discovery documents: aggregated, and one document for each group version.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
 
 use super::DiscoveredResource;
 
-/// `/api` or `/apis`, in either form.
+/// The response of `/api` or `/apis`, in either format.
 #[derive(Deserialize)]
 #[serde(tag = "kind")]
 pub(super) enum Root {
@@ -50,7 +50,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// Absent if an extension server does not provide it.
+    /// The scope is absent if an extension server does not provide it.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -109,7 +109,7 @@ impl AggregatedResource {
     }
 }
 
-/// `/api` of a server without aggregated discovery.
+/// The response of `/api` from a server without aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct CoreVersions {
     #[serde(default, deserialize_with = "or_empty")]
@@ -122,7 +122,7 @@ impl CoreVersions {
     }
 }
 
-/// `/apis` of a server without aggregated discovery.
+/// The response of `/apis` from a server without aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct Groups {
     #[serde(default, deserialize_with = "or_empty")]

@@ -1,10 +1,10 @@
-//! Finds the resource for a name or a kind. No I/O.
+//! Finds the resource for a name or a kind. Does no I/O.
 
 use pintle_meta::{ApiResource, GroupVersionKind, GroupVersionResource};
 
 use super::{DiscoveredResource, Known, MappingError};
 
-/// What to look up.
+/// The input of a lookup.
 pub(super) enum Wanted<'a> {
     /// A name in any form that kubectl accepts, such as `po`, `pods` or `deployments.apps`.
     Name(&'a str),
@@ -31,7 +31,7 @@ impl Known {
         }
     }
 
-    /// Tries the interpretations of a name, in order.
+    /// Tries the possible meanings of a name in the order of their priority.
     fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         let lower = name.to_lowercase();
         let (own, place) = lower.split_once('.').map_or((lower.as_str(), None), |(own, place)| (own, Some(place)));
@@ -78,7 +78,7 @@ impl Known {
 
 fn is_called(entry: &DiscoveredResource, name: &str) -> bool {
     let DiscoveredResource { resource, singular, .. } = entry;
-    // Old servers have no singular names for built-in kinds.
+    // Old servers do not send singular names for built-in kinds.
     !name.is_empty() && (resource.plural == name || singular == name || resource.kind.to_lowercase() == name)
 }
 
@@ -90,7 +90,7 @@ fn is_group(entry: &DiscoveredResource, place: &str) -> bool {
     entry.resource.group_version.group == place
 }
 
-/// Matches `v1.apps`, or `v1` for the core group.
+/// Returns whether `place` is the version and group of the resource, such as `v1.apps`, or `v1` for the core group.
 fn is_version_and_group(entry: &DiscoveredResource, place: &str) -> bool {
     let own = &entry.resource.group_version;
     let (version, group) = place.split_once('.').unwrap_or((place, ""));

@@ -23,7 +23,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// The first attempt takes it. A request with a stream is never retried.
+    /// A stream. The first attempt takes it, so a request with a stream is never retried.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -32,7 +32,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the size in bytes, or `None` if only sending can tell.
+    /// Returns the size in bytes, or `None` for a stream, whose size is unknown.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -72,11 +72,12 @@ impl fmt::Debug for Body {
 /// The body that the transport sends.
 pub(crate) struct HttpBody {
     pieces: Pieces,
-    /// Resolves when the response is dropped and the rest of the body must not be sent.
+    /// Resolves when the response is dropped. No more of the body may be sent after that.
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The mutexes are never contended. They make the body `Sync`, which the shared connection requires.
+/// The body in one of its forms. The mutexes are never contended. They make the body `Sync`, because the shared
+/// connection requires that.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
@@ -112,11 +113,12 @@ impl HttpBody {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard. When it is dropped before the body has ended, the body breaks off.
+    /// Returns a guard. If the guard is dropped before the body has ended, the body ends with an error.
     ///
-    /// Without it, HTTP/2 would keep sending the body regardless of the response. hyper checks the body only when it
-    /// can send more. If a server responds early, reads no more and does not reset the stream, the body lives until the
-    /// connection ends. A body that is in memory as a whole needs no guard.
+    /// Without the guard, HTTP/2 would continue to send the body after the response was dropped. hyper polls the body
+    /// only when it can send more. If a server responds early, does not read any more and does not reset the stream,
+    /// the body is dropped only at the end of the connection. A body that is completely in memory does not need a
+    /// guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -167,13 +169,13 @@ impl http_body::Body for HttpBody {
 impl Drop for HttpBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // Ignore a second panic in the destructor.
+        // Ignore a panic in the destructor, because the body has already panicked once.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs code from outside, such as a user's stream or layer, and returns `None` if it panics. Over HTTP/2, this code
-/// runs in the task of a shared connection.
+/// Runs code of the user, such as a stream or a layer. Returns `None` if it panics. Over HTTP/2, this code runs in the
+/// task of a shared connection.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Joins the non-empty parts with slashes and cleans the result. It has no doubled slashes, no `.`, no `..`, and no
-/// trailing slash except for the root.
+/// Joins the non-empty strings with slashes and normalizes the result. The result has no doubled slashes, no `.`, no
+/// `..`, and no trailing slash unless it is the root.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
     let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));
@@ -96,7 +96,7 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
 
 /// Formats a duration as Go does: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    // This is the maximum of Go's durations; servers reject larger values.
+    // The maximum duration in Go. Servers reject larger values.
     let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),

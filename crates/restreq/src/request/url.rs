@@ -1,4 +1,4 @@
-//! The URL of a request: one form to send, one for errors and logs.
+//! The URL of a request, in the form that is sent and in the form for errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,16 +49,17 @@ const PUBLIC_PARAMS: [&str; 32] = [
 impl Request {
     /// Returns the whole URL of the request.
     ///
-    /// It is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace is left
-    /// out, the resource is in lower case, and parameters are sorted by key. [`timeout`](Request::timeout) adds the
-    /// parameter `timeout`.
+    /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace
+    /// is left out, the resource is in lower case, and parameters are sorted by key. [`timeout`](Request::timeout) adds
+    /// the parameter `timeout`.
     pub fn url(&self) -> String {
         let base = self.client.base();
         let target = self.with_query(path::encode_path(self.path()));
         [base.scheme(), "://", &base.authority, &target].concat()
     }
 
-    /// Returns the URL without scheme and host. `line` must be the request line of this request. Its path is reused.
+    /// Returns the URL without scheme and host. `line` must be the request line of this request, because the method
+    /// reuses its path.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let base = self.client.base();
         let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
@@ -76,7 +77,7 @@ impl Request {
         text
     }
 
-    /// Returns the request as errors and logs show it.
+    /// Returns the method and the URL in the form for errors and logs.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let base = self.client.base();
         let timeout = self.timeout.map(path::duration_text);
@@ -84,8 +85,8 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape non-ASCII and control characters, so that a value cannot start a new log line. The rest stays
-            // readable.
+            // Escape only non-ASCII and control characters, so that a value is readable but cannot start a new log
+            // line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -145,7 +146,7 @@ impl Request {
             &self.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // Keep a trailing slash of the prefix only if nothing follows.
+            // Keep a trailing slash of the prefix only at the end of the path.
             return if self.prefix.starts_with('/') { self.prefix.to_string() } else { format!("/{}", self.prefix) };
         }
         path::join(["/", &*self.prefix].into_iter().chain(parts))

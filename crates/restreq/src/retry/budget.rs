@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The retry budget that all requests of a client share. Each request earns a fifth of a retry, each second earns
-/// fifty, and at most five hundred are kept.
+/// The retry budget that all requests of a client share. It grows by a fifth of a retry with each request and by 50
+/// retries per second. The maximum is 500 retries.
 ///
-/// So a client whose requests all fail adds only little load to an overloaded server. A client with few requests can
+/// Therefore, a client whose requests all fail adds little load to an overloaded server. A client with few requests can
 /// retry all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// None before the first retry.
+    /// The state at the last retry. `None` before the first retry.
     account: Mutex<Option<Account>>,
     /// The requests since the last retry. Most requests are not retried, so counting them needs no lock and no clock.
     requests: AtomicU64,
@@ -34,9 +34,9 @@ impl Budget {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one retry from the budget, if there is one.
+    /// Takes one retry from the budget. Returns whether the budget had one.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

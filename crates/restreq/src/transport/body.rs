@@ -1,4 +1,4 @@
-//! The response body and its connection.
+//! The response body, which holds its connection.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -17,7 +17,7 @@ pub(crate) use self::inflate::inflated;
 use super::connection_group::PooledConnection;
 use crate::request::BoxError;
 
-/// A response body. At its end, its connection becomes free.
+/// A response body. When the body ends, its connection can be used again.
 pub(crate) struct ResponseBody(Source);
 
 enum Source {
@@ -30,7 +30,7 @@ enum Source {
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
-    /// A body that was read as a whole.
+    /// A body that is completely in memory.
     #[cfg(feature = "ws")]
     Whole(Bytes),
 }
@@ -53,7 +53,7 @@ impl ResponseBody {
         Self(Source::Whole(bytes))
     }
 
-    /// Returns the decompressed body of a gzip body.
+    /// Returns a body that decompresses this gzip body.
     #[cfg(feature = "gzip")]
     pub(crate) fn inflated(self) -> Self {
         Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
@@ -117,7 +117,7 @@ impl Body for ResponseBody {
             Source::Hyper { incoming, .. } => incoming.size_hint(),
             #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
-            // The size is unknown before the end.
+            // The decompressed size is unknown before the end.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
             #[cfg(feature = "ws")]

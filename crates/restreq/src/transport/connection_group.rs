@@ -1,4 +1,4 @@
-//! The connections that one kind of request shares. Carries out the decisions of the [`Pool`].
+//! The connections that all requests of one kind share. Executes the actions of the [`Pool`].
 
 mod gate;
 mod http1;
@@ -29,7 +29,8 @@ use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, MAX_STREAMS, Pool, Pr
 use crate::Http2Config;
 use crate::request::HttpBody;
 
-/// The connections of one kind of request. They close after the group and the last response over them are dropped.
+/// The connections of one kind of request. A connection closes after the group and the last response over the
+/// connection are dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
     /// Whether a cancelled request drops its connection.
@@ -40,26 +41,26 @@ pub(super) struct ConnectionGroup {
 #[derive(Default)]
 struct State {
     pool: Pool,
-    /// The free connections of the pool.
+    /// The open connections that the pool manages.
     links: HashMap<ConnId, Link>,
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime of the last request that had to wait. Connections are dialled and driven on it.
+    /// The runtime of the last request that had to wait. New connections use this runtime.
     runtime: Option<Handle>,
 }
 
 /// A dial in flight.
 struct Dial {
     since: Instant,
-    /// `None` before the task is spawned.
+    /// The task of the dial. `None` before it is spawned.
     task: Option<AbortHandle>,
 }
 
-/// The client end of a connection.
+/// An open connection and its sender.
 struct Link {
     sender: Sender,
-    /// Whether it was used before. A reused connection may have died while it was idle.
+    /// Whether the connection has served a request. A reused connection may have died while it was idle.
     has_served: bool,
 }
 
@@ -72,13 +73,14 @@ enum Sender {
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The maximum of RFC 9113, section 6.9.1.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// Even if all streams of a connection are full, the connection window is not. So an unread response does not block
-/// others.
+/// The connection window has room even if the windows of all streams are full. Therefore, an unread response does not
+/// block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 
-/// How long a connection may take to finish the previous request.
+/// The maximum time that a connection may need to finish the previous request.
 const READY_WITHIN: Duration = Duration::from_secs(1);
-/// How much longer than the connect timeout a request waits. The dial's own timer can stall with its runtime.
+/// How much longer than the connect timeout a request waits for a dial. The timer of the dial can stall together with
+/// its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -98,7 +100,8 @@ impl ConnectionGroup {
             }
             let has_served = connection.has_served();
             connection.discard();
-            // A new connection that ended at once would most likely be followed by others like it.
+            // Return the error if a new connection ends immediately, because further connections would most likely end
+            // in the same way.
             if !has_served {
                 let ended = "the peer ended the connection before it could be used";
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, ended);
@@ -117,7 +120,7 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // A request outside of a runtime uses the last one's runtime, or fails.
+                // A request outside of a runtime uses the runtime of an earlier request, or fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -126,7 +129,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Outside of a runtime there are no timers.
+        // Outside of a runtime, there are no timers, so wait without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -139,7 +142,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Gives up overdue dials, whose runtime stalls. Dials again on the given runtime for the requests that still wait.
+    /// Gives up dials that are overdue because their runtime stalls. Dials again on the given runtime for the requests
+    /// that still wait.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -155,14 +159,14 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Runs a decision of the pool and applies it.
+    /// Calls `decide` on the pool, and applies the returned actions.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
         self.apply(state, actions, None);
     }
 
-    /// Applies the actions of the pool. Results are sent, values dropped and tasks spawned outside of the lock.
+    /// Applies the actions of the pool. After it releases the lock, it sends results, drops values and spawns tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -185,21 +189,22 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // A cancelled request drops the connection, which returns it to the pool.
+            // If the request was cancelled, the lease is dropped, which returns the connection to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // The dial's memory is freed before the driver runs, because the driver's task lives as long as the
-                // connection.
+                // Free the memory of the dial before the driver runs, because the task of the driver continues until
+                // the connection ends.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
                 }
             };
-            // The waiting request has left its runtime. Without one, dropping the task fails the requests that wait.
+            // This is the runtime of the last request that had to wait. Without a runtime, dropping the task makes the
+            // waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -208,8 +213,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns whether an idle HTTP/1 connection has ended. Otherwise its watcher is notified of activity. An idle
-    /// connection has no body to send, so only our code and hyper's runs under the lock.
+    /// Returns whether an idle HTTP/1 connection has ended. If it has not ended, its watcher will be notified when the
+    /// peer sends data or closes the connection. An idle connection has no body to send, so no code of the user runs
+    /// under the lock.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -217,7 +223,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns until when the connection may stay idle, or `None` if that time has passed.
+    /// Returns the time until which the connection may stay idle, or `None` if that time has passed.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -228,13 +234,13 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Returns the sender of a connection: the only one for HTTP/1, a clone for HTTP/2.
+    /// Returns the sender of a connection. For HTTP/1, this is the only sender. For HTTP/2, it is a clone.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -277,7 +283,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in flight. If it is dropped early, for example with its runtime, the dial has failed.
+/// A dial in flight. If the value is dropped early, for example together with its runtime, the dial has failed.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
@@ -288,7 +294,7 @@ impl DialGuard {
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // `None` if the dial was result up.
+        // `None` if the dial was given up.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -347,7 +353,8 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        // Late frames for cancelled streams are not the server's fault and must not end the connection.
+        // A server can send frames for a stream before it sees that the client cancelled the stream. Such frames must
+        // not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .keep_alive_interval(config.ping_after)
@@ -359,7 +366,7 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(sender), drive: Box::new(drive) })
 }
 
-/// Watches an idle HTTP/1 connection. Closes it when the server does, or after the idle timeout.
+/// Watches an idle HTTP/1 connection. Closes it when the server closes it, or after the idle timeout.
 async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     loop {
@@ -391,7 +398,7 @@ async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, se
     loop {
         // The server can change its limit at any time. The next request polls the connection and sees the change.
         let changed = poll_fn(|cx| match connection.as_mut().poll(cx) {
-            // Its requests get the error.
+            // The requests on the connection get the error.
             Poll::Ready(_) => Poll::Ready(None),
             Poll::Pending => match connection.current_max_send_streams() {
                 limit if is_settled && reported != Some(limit) => Poll::Ready(Some(limit)),
@@ -420,20 +427,20 @@ async fn drive(group: Weak<ConnectionGroup>, conn: ConnId, connection: Http2, se
     }
 }
 
-/// The right to send one request over a connection. Dropping it during the request closes an HTTP/1 connection. Over
-/// HTTP/2, it resets only the stream, unless `drop_connection_on_cancel` is set.
+/// The right to send one request over a connection. If it is dropped during the request, an HTTP/1 connection is
+/// closed. On an HTTP/2 connection, only the stream is reset, unless `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
     /// Whether a request was sent.
     is_used: bool,
-    /// Ends the upload when it is dropped.
+    /// A guard that ends the upload when it is dropped.
     upload: Option<oneshot::Sender<()>>,
 }
 
 impl PooledConnection {
-    /// Whether the connection can take a request now.
+    /// Returns whether the connection can send a request now.
     async fn is_ready(&mut self) -> bool {
         match self.link.as_mut().map(|link| &mut link.sender) {
             None => false,
@@ -487,12 +494,12 @@ impl PooledConnection {
         drop(link);
     }
 
-    /// Returns the connection to the pool after the request, or without one.
+    /// Returns the connection to the pool, after a request or without a request.
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // If the server responded before it read the whole request, the rest of the upload may never end. It may
-            // also run user code, which must not run under the lock.
+            // If the server responded before it read the whole request, the upload may never end. The upload may also
+            // run code of the user, which must not run under the lock.
             Sender::Http1(http1) => match http1.hand_to_watcher() && http1.is_ready() {
                 true => Some(http1.idle_signal()),
                 false => return group.update_pool(|pool| pool.lost(self.conn)),

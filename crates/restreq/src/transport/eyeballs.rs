@@ -1,5 +1,5 @@
-//! TCP connections to a host with several addresses, with "Happy Eyeballs" (RFC 8305): each attempt has a head start
-//! before the next.
+//! TCP connections to a host with several addresses: "Happy Eyeballs" (RFC 8305). Each attempt has a head start before
+//! the next attempt begins.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Instruments;
 
-/// How long an address is tried before the next one is tried concurrently.
+/// The head start of an address before the next address is tried concurrently.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout of one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +27,8 @@ pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates IPv4 and IPv6, starting with the resolver's preference. A broken address family costs one head start.
+/// Alternates IPv4 and IPv6 addresses, starting with the resolver's preference. Therefore, if one address family does
+/// not work, it costs only one head start.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -87,7 +88,7 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures. The error kind is "refused" only if all addresses refused.
+/// Combines all failures. The kind of the result is `ConnectionRefused` only if all addresses refused the connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
@@ -118,7 +119,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Addresses that end in 9 never respond, those in 8 refuse, and the others connect after a second.
+    /// Connects to a test address. If the address ends with 9, it never responds. If it ends with 8, it refuses the
+    /// connection. Otherwise it connects after a second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

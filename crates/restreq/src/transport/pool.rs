@@ -21,24 +21,26 @@ pub(super) enum Protocol {
 
 /// The pool of the connections that one kind of request shares.
 ///
-/// - A request gets the most recently used idle HTTP/1 connection, or else a stream of the oldest HTTP/2 connection
-///   with free streams. Otherwise it waits, in FIFO order, for a returned or a new connection.
+/// - A request gets the most recently used idle HTTP/1 connection. If there is none, it gets a stream of the oldest
+///   HTTP/2 connection with free streams. If there is none, it waits in FIFO order for a returned connection or a new
+///   connection.
 /// - Until the first dial shows which protocol the server speaks, there is one dial for all requests. After that, there
 ///   are as many dials as the waiting requests need.
 /// - An HTTP/2 connection has one stream until the server's settings are known.
-/// - A failed dial fails the oldest waiting requests, as many as the remaining dials cannot serve. A dial that never
-///   finishes is given up by a request that has waited too long, and is replaced for the other waiting requests.
+/// - If a dial fails and the remaining dials cannot serve all waiting requests, the oldest waiting requests fail. If a
+///   dial does not finish and a request has waited too long, the pool gives up the dial, and dials again for the other
+///   waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// Idle HTTP/1 connections, and since when they are idle. Their users own the busy ones.
+    /// The idle HTTP/1 connections, and when they became idle. Busy HTTP/1 connections are not in the pool.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     /// The waiting requests, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The stream limit of the last settings.
+    /// The stream limit in the last settings of any connection.
     last_limit: Option<usize>,
     last_id: u64,
 }
@@ -53,15 +55,15 @@ struct Streams {
     idle_since: Instant,
 }
 
-/// What the caller must do now, in this order.
+/// The actions that the caller must execute now, in the order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
     /// Assignments of connections to waiting requests.
     pub(super) assign: Vec<(Ticket, ConnId)>,
-    /// Waiting requests that fail, because the dial failed.
+    /// The waiting requests that fail, because a dial failed.
     pub(super) fail: Vec<Ticket>,
-    /// Connections to close.
+    /// The connections to close.
     pub(super) close: Vec<ConnId>,
     /// The number of connections to dial.
     pub(super) dial: usize,
@@ -74,11 +76,11 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// How long a connection may be idle before it is closed, as in Go.
+/// The time for which a connection may be idle before it is closed, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. With Go's 25, each larger burst of requests would dial again. The
-/// most recently used connection is reused first, so connections of a burst that later bursts do not need are closed
-/// after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would dial
+/// again. The most recently used connection is reused first. Therefore, connections that later bursts do not need are
+/// closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams of a connection, even if the server allows more. Their windows together fit into the
 /// largest connection window (`CONNECTION_WINDOW` in connection_group.rs).
@@ -87,7 +89,7 @@ pub(super) const MAX_STREAMS: usize = 511;
 impl Pool {
     /// Requests a connection.
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Requests that already wait come first.
+        // Requests that already wait have priority.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -98,7 +100,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Others can use the connection that is dialled for it.
+    /// Removes a waiting request. Other requests can use the connection that is dialled for it.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -131,8 +133,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Gives up dials that never finish, and connections of that age whose settings never arrived. Replaces them for
-    /// the waiting requests.
+    /// Gives up `dials` dials that do not finish. Also gives up connections that are at least `max_wait` old and whose
+    /// settings have not arrived. Dials again for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -143,7 +145,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which may change later. Streams above a lower limit continue.
+    /// Records the server's stream limit, which may change later. If the limit becomes lower, existing streams above it
+    /// continue.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -168,7 +171,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that broke or that the server is shutting down. Requests on it continue as far as possible.
+    /// Removes a connection that is lost or that the server is shutting down. Requests on it continue if possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -177,7 +180,8 @@ impl Pool {
         actions
     }
 
-    /// Returns until when a connection may stay idle. Returns `None` and removes it if that time has passed.
+    /// Returns the time until which a connection may stay idle. If that time has passed, removes the connection and
+    /// returns `None`.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -204,7 +208,7 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes surplus ones, and dials for the requests that still wait.
+    /// Assigns connections to waiting requests, closes surplus connections, and dials for the requests that still wait.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();
         while !self.waiting.is_empty()
@@ -227,7 +231,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the number of streams that the connections are expected to have once their settings are known.
+    /// Returns the expected number of streams of the connections whose settings are not known yet.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

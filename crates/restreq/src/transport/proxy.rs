@@ -11,7 +11,7 @@ use crate::auth::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
-/// The proxy for all requests of a client. A client has one server, so the choice is made once.
+/// The proxy for all requests of a client. A client has only one server, so the proxy is chosen once.
 #[derive(Clone)]
 pub(crate) enum Proxy {
     /// An HTTP proxy. It opens a tunnel to an https server, and forwards each request to an http server. The proxy
@@ -101,7 +101,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // A CGI program gets the request header `Proxy` as the variable `HTTP_PROXY`.
+        // In a CGI program, the variable `HTTP_PROXY` can contain the request header `Proxy`, so ignore it.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Connecting directly could be what the proxy is meant to prevent.
+    /// Do not connect directly: the proxy may be configured to prevent direct connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

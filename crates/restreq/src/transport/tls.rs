@@ -1,4 +1,4 @@
-//! TLS settings from files that change.
+//! TLS settings from certificate and key files that can change.
 
 mod listed;
 
@@ -32,7 +32,7 @@ pub(super) struct TlsSettings {
 
 #[cfg(feature = "ws")]
 impl TlsSettings {
-    /// Returns the same settings without HTTP/2 among the offered protocols.
+    /// Returns the same settings, but does not offer HTTP/2.
     pub(super) fn without_http2(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![HTTP1.to_vec()];
@@ -45,9 +45,9 @@ const HTTP1: &[u8] = b"http/1.1";
 
 /// The certificates and keys of a configuration, including those in files.
 ///
-/// Files are checked at most every 10 s, when a request is sent. New content is used only if it is valid as a whole: a
-/// certificate is never combined with another key, and a partly written file changes nothing. From a partly written CA
-/// bundle, the complete certificates are used until the next check.
+/// Files are checked when a request is sent, at most every 10 s. New content is used only if all files are valid
+/// together. Therefore, a certificate is never combined with a wrong key, and a partly written file has no effect. If a
+/// CA bundle is partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -55,19 +55,19 @@ pub(super) struct TlsSource {
     /// `None` without files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The last run of a credential plugin that has set the certificate.
+    /// The number of the last run of a credential plugin that has set the certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configured material, with the files' content at the last check.
+    /// The configured certificates and keys, with the content of the files at the last check.
     configured: Arc<Material>,
-    /// A credential plugin's certificate, which replaces the configured one.
+    /// The certificate from a credential plugin, which replaces the configured certificate.
     pair: Option<ClientPair>,
 }
 
-/// The certificate from one run of a credential plugin, or that there is none any more.
+/// The result of one run of a credential plugin: a certificate, or no certificate.
 #[derive(Clone, Copy)]
 pub(crate) struct PluginCertificate<'a> {
     /// The number of the run, from 1.
@@ -91,7 +91,7 @@ struct Material {
 }
 
 impl ClientPair {
-    /// Returns an error if no connection could use it.
+    /// Returns an error if no connection could use these certificates and keys.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -117,10 +117,10 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// Passes new settings to `replace` if the files have changed since the last check. One caller checks; others
-    /// continue with the current settings.
+    /// Passes new settings to `replace` if the files have changed since the last check. Only one caller checks at a
+    /// time. Other callers continue with the current settings.
     ///
-    /// As in [`show`](Self::show), `replace` runs before another caller can find newer settings.
+    /// As in [`show`](Self::show), `replace` returns before another caller can get newer settings.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();
@@ -144,7 +144,7 @@ impl TlsSource {
         }
     }
 
-    /// Whether to check the files. True for only one caller at a time.
+    /// Returns whether the caller must check the files. Returns true for only one caller at a time.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -160,7 +160,7 @@ impl TlsSource {
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // A slow request must not restore an older certificate.
+        // Ignore the certificate of an earlier run, so that a slow request does not restore it.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store this last: a request that sees it uses the new settings.
+        // Store the number last, because a request that reads it expects that the new settings are in use.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // Explicit, because a process with several providers has no default one.
+        // Name the provider, because a process with several providers has no default provider.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -256,10 +256,11 @@ pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<V
     }
 }
 
-/// Replaces the parser's message, which quotes lines. A key without its line breaks is such a line.
+/// Returns a message without text from the file. The parser's message quotes lines, and a key without its line breaks
+/// is one line.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
-/// Returns the errors of a text in all of its possible uses.
+/// Returns the errors that occur if the text is used as certificates and as keys.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -317,8 +318,9 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. Signatures are not checked either: they prove nothing
-/// without a trusted identity, and some certificates that Go accepts cannot be checked here.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. The signatures of the handshake are not checked either.
+/// They prove nothing without a trusted certificate, and rustls cannot check them for some certificates that Go
+/// accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

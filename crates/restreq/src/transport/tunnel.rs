@@ -8,7 +8,7 @@ use http::HeaderValue;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why a proxy did not connect to the server.
+/// The reason why a proxy did not connect to the server.
 #[derive(Debug)]
 pub(super) struct ProxyError(String);
 
@@ -48,7 +48,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
-        // The server sends nothing before the client does.
+        // Data after the headers is an error, because the server sends no data before the client.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent data before the tunnel was used")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy rejected the user and password")),
@@ -68,7 +68,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     port: u16,
     auth: Option<&(String, String)>,
 ) -> io::Result<()> {
-    // A proxy that needs no password may not support password authentication.
+    // Offer both methods, because a proxy that needs no password may not support password authentication.
     match auth {
         Some(_) => stream.write_all(&[VERSION, 2, NO_AUTH, PASSWORD]).await?,
         None => stream.write_all(&[VERSION, 1, NO_AUTH]).await?,
@@ -150,7 +150,8 @@ impl std::error::Error for ProxyError {}
 mod tests {
     use super::*;
 
-    /// Returns what was sent and the result, with a proxy that sends its whole response at once.
+    /// Runs the handshake with a proxy that sends its whole response at once. Returns the bytes that the client sent,
+    /// and the result.
     async fn asked(host: &str, auth: Option<&HeaderValue>, answer: &[u8]) -> (String, Result<(), String>) {
         let (mut client, mut proxy) = tokio::io::duplex(20 << 10);
         proxy.write_all(answer).await.unwrap();

@@ -24,25 +24,27 @@ pub(crate) struct Upgraded {
     pub(crate) received: Bytes,
 }
 
-/// Carries an upgraded connection in the extensions of its response. Extensions must be `Clone`, so the first taker
-/// gets the connection.
+/// Stores an upgraded connection in the extensions of its response. Extensions must be `Clone`, so all clones share the
+/// connection, and the first clone that takes it gets it.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// The maximum size of the body of a refusal.
+/// The maximum size of the response body when the server rejects the upgrade.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading the body of a refusal.
+/// The timeout for reading the response body when the server rejects the upgrade.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes the connection out of a 101 response. A layer around the transport can have dropped it.
+/// Takes the connection out of a 101 response. Returns `None` if a layer around the transport has dropped the
+/// connection.
 pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
     let Slot(slot) = response.extensions().get()?;
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Sends a request over a connection of its own, and returns the response with the connection or with its body.
+/// Sends a request over a separate connection. Returns the response, with the connection if the server accepts the
+/// upgrade, and otherwise with its body.
 ///
-/// Upgrades are not pooled, because the connection belongs to the caller afterwards.
+/// The connection is not pooled, because it belongs to the caller after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
     request: Request<HttpBody>,
@@ -62,7 +64,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error, false, true))?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let (head, body) = response.into_parts();
-        // If the body of a refusal cannot be read, report the refusal without it.
+        // If the body of the rejection cannot be read, return the rejection without the body.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, driven.read(body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);
@@ -76,14 +78,15 @@ pub(super) async fn round_trip(
     Ok(response)
 }
 
-/// A connection that its only request drives.
+/// A connection that its only request polls.
 struct Driven {
     connection: Connection<TokioIo<Conn>, HttpBody>,
     is_over: bool,
 }
 
 impl Driven {
-    /// Polls the connection. Returns whether it has been upgraded or has ended. The request gets the error.
+    /// Polls the connection. Returns whether the connection was upgraded or has ended. If the connection fails, the
+    /// request gets the error.
     fn drive(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.is_over {
             self.is_over = self.connection.poll_without_shutdown(cx).is_ready();

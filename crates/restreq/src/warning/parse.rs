@@ -5,7 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns all warnings of a response. A malformed warning ends only its own header.
+/// Returns all warnings of a response. If a warning is malformed, the rest of its header is ignored. Other headers are
+/// not affected.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -26,7 +27,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// Parses the first warning, and returns the rest.
+/// Parses the first warning. Also returns the text after it.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -56,7 +57,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
 }
 
-/// Parses a quoted string with escapes, and returns the rest.
+/// Parses a quoted string with escapes. Also returns the text after it.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
     let mut plain = String::with_capacity(text.len());
@@ -75,7 +76,7 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns code, agent and text of the first warning, and the rest.
+    /// Returns the code, the agent and the text of the first warning, and the text after the warning.
     fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
         parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }

@@ -3,7 +3,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes words of known charsets and leaves the rest unchanged. White space between two words is dropped.
+/// Decodes encoded words of known charsets, and leaves all other text unchanged. White space between two encoded words
+/// is dropped.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -28,7 +29,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// Decodes the word at the start of a text, and returns its encoded length.
+/// Decodes the encoded word at the start of a text. Also returns its encoded length.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

@@ -13,10 +13,10 @@ use crate::oversized::BoundedBuffer;
 /// Splits a stream of bytes into JSON values: the frames of a watch.
 ///
 /// Frames are objects or arrays, with any white space between them. Chunk boundaries can be anywhere. At most one
-/// unfinished frame is in memory, up to the limit. A larger frame is skipped and reported, and the next frame is found.
-/// A frame within one chunk is not copied.
+/// unfinished frame is in memory, up to the limit. A larger frame is skipped and reported as an error. The next frame
+/// is not affected. A frame within one chunk is not copied.
 ///
-/// A frame that is not JSON ends at the first invalid byte; the decoder rejects it. The splitter does no I/O.
+/// A frame that is not JSON ends at the first invalid byte. The decoder rejects such a frame. The splitter does no I/O.
 ///
 /// # Examples
 ///
@@ -32,12 +32,12 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// Chunks that are not processed yet. The caller pushes a chunk only when there are no more frames, so this does
-    /// not grow.
+    /// The chunks that are not processed yet. The caller pushes a chunk only when there are no more frames, so the
+    /// buffer does not grow.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// How much of the current frame was in earlier chunks.
+    /// The number of bytes of the current frame in earlier chunks.
     before: usize,
     members: Members,
 }
@@ -50,7 +50,7 @@ const MEMBER: usize = 1;
 pub struct FrameTooLarge {
     /// The event type. `None` if it was not found or the frame was not JSON.
     pub event_type: Option<WatchEventType>,
-    /// What was found of its object.
+    /// The data that was extracted from the object in the frame.
     pub object: Oversized,
 }
 
@@ -90,7 +90,7 @@ impl FrameSplitter {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the next complete frame, and the position of its object if the frame is plainly an event.
+    /// Returns the next complete frame, and the position of its object if the frame is an event in the usual form.
     ///
     /// # Errors
     ///
@@ -124,12 +124,12 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether no frame is unfinished, so that the stream may end.
+    /// Returns whether there is no unfinished frame, so that the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Returns the end of the current frame, one past its last byte, and whether the frame is JSON.
+    /// Returns the position after the last byte of the current frame, and whether the frame is JSON.
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {
@@ -148,7 +148,7 @@ impl FrameSplitter {
     }
 }
 
-/// An event's type, and the position of its object in the frame.
+/// The type of an event, and the position of its object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,
@@ -156,7 +156,8 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event of a frame. Returns `None` if it is not about an object of the resource.
+    /// Returns the event of a frame. Returns `None` if the event is not about an object of the resource, such as an
+    /// error.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -175,7 +176,7 @@ struct Members {
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// The frame has an unusual form, which may still be valid.
+    /// The frame has an unusual form, but may be valid.
     is_odd: bool,
 }
 
@@ -219,7 +220,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// Does not show the buffered parts of objects.
+    /// Hides the buffered data, because it contains objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -232,7 +233,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the event of a frame in chunks of `step` bytes. Returns `None` if the splitter leaves it to the parser.
+    /// Splits a frame in chunks of `step` bytes, and returns its event. Returns `None` if the splitter does not
+    /// recognize the event and only the parser can decode it.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

@@ -1,4 +1,4 @@
-//! Built requests: URL, headers, and errors that are found before sending.
+//! Requests before they are sent: their URL, their headers and their errors.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn client(server: &str) -> RestClient {
     RestClient::new(ClientConfig::new(server)).unwrap()
 }
 
-/// The path and query of a request, for a server without a path prefix.
+/// Returns the path and query of a request, for a server without a path prefix.
 fn path(build: impl FnOnce(RestClient) -> Request) -> String {
     let request = build(client("http://host"));
     assert!(request.error().is_none(), "{request:?}");

@@ -60,7 +60,7 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
 }
 
-/// A kubeconfig can have both, as older kubectl versions wrote it.
+/// A kubeconfig can contain both a token and a token file, because older kubectl versions wrote both.
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn client_certificate_works_without_unsupported_login() {
@@ -100,7 +100,8 @@ async fn pipe_as_token_file_blocks_no_request() {
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet changes all files of a volume at once: they are links through a directory that is itself a link.
+/// The kubelet changes all files of a volume at once: they are symbolic links into a directory that is itself a
+/// symbolic link.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {
@@ -145,7 +146,7 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// Otherwise the client would keep the certificate: no request is sent, so no server rejects it.
+/// The certificate cannot be used, so no server ever rejects it. The client must renew it anyway.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {
@@ -185,7 +186,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // Not at once, so that not each request runs the plugin.
+        // The plugin does not run again immediately. Otherwise it would run for each request.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

@@ -15,7 +15,7 @@ use crate::tls::{Authority, settings, trusting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The phase that timed out, and the deadline.
+/// Returns the phase that timed out, and its timeout.
 fn phase(error: Error) -> (Phase, Duration) {
     let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
     let found = (*phase, *after);
@@ -73,7 +73,7 @@ async fn default_deadlines_end_every_wait() {
 #[tokio::test(start_paused = true)]
 async fn connecting_has_a_deadline() {
     let _clock = steady_clock();
-    // It accepts connections but never completes the handshake.
+    // The server accepts connections but never completes the TLS handshake.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let mut config = pintle_meta::ClientConfig::new(url);
@@ -111,7 +111,7 @@ async fn backoff_delays_all_requests_of_a_client() {
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     let started = Instant::now();
     client.get().send().await.unwrap_err();
-    // An unthrottled request does not wait, but its response counts for the back-off.
+    // An unthrottled request does not wait, but its response changes the back-off.
     client.put().unthrottled().send().await.unwrap_err();
     assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
     client.post().send().await.unwrap();
@@ -119,7 +119,7 @@ async fn backoff_delays_all_requests_of_a_client() {
     assert!(waited >= 40 * SECOND, "{waited:?}");
     client.get().send().await.unwrap();
     assert!(started.elapsed() < waited + 20 * SECOND, "the back-off is over: {:?}", started.elapsed());
-    // No longer than the request's deadline.
+    // The request does not wait longer than its deadline.
     let server = Server::always(Reply::json(500, "{}")).await;
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     client.get().send().await.unwrap_err();

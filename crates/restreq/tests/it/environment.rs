@@ -1,4 +1,5 @@
-//! The proxy of the environment. The test runs itself as a second process, because the variables belong to a process.
+//! The proxy settings in environment variables. The test starts itself as a second process, because environment
+//! variables apply to a whole process.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -46,7 +47,7 @@ fn client_uses_the_proxy_of_the_environment_unless_disabled() {
     run(answer(r#"{"kind":"proxy"}"#), answer(r#"{"kind":"server"}"#));
 }
 
-/// The address 0.0.0.0 leads to this machine, but is not one of the loopback addresses that no proxy serves.
+/// The address 0.0.0.0 leads to this machine. It is not a loopback address, so the client uses the proxy for it.
 #[tokio::test]
 #[ignore = "the test above runs it with a proxy in the environment"]
 async fn environment_decides_in_a_second_process() {

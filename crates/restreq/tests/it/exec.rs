@@ -16,27 +16,28 @@ use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A plugin in its own directory.
+/// A plugin in a separate directory.
 struct Program {
     dir: TempDir,
 }
 
 impl Program {
-    /// Creates a script that counts its runs in `runs` and then runs `script`.
+    /// Creates a plugin that counts its runs in the file `runs` and then runs `script`.
     fn new(script: &str) -> Self {
         let program = Self { dir: tempfile::tempdir().unwrap() };
         program.write(script);
         program
     }
 
-    /// Creates a script that prints a token named after the run, with additional fields of the status.
+    /// Creates a plugin that prints a token. The token contains the number of the run. `fields` are additional fields
+    /// of the status.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
 
     fn write(&self, script: &str) {
         let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
-        // Write another file and rename it: a script that is open for writing cannot be run.
+        // Write another file and rename it, because a script that is open for writing cannot be run.
         let beside = self.dir.path().join("beside");
         std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
         std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -75,7 +76,7 @@ fn shown(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "")).collect()
 }
 
-/// Returns why the plugin provides no credentials.
+/// Returns the reason why the plugin provides no credentials.
 async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String {
     let server = Server::start([]).await;
     let mut config = program.config(&server);
@@ -113,7 +114,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the wall-clock time in `seconds` seconds.
+/// Returns the wall-clock time `seconds` seconds from now.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
@@ -200,7 +201,7 @@ async fn plugin_run_ends_with_its_client() {
 
 #[tokio::test]
 async fn child_process_of_plugin_does_not_delay_the_result() {
-    // The child holds the stderr pipe as long as its directory exists.
+    // The child process keeps the stderr pipe open while its directory exists.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -258,7 +259,7 @@ async fn plugin_failure_includes_its_command_and_stderr() {
 async fn failed_renewal_keeps_the_doubt_about_a_write() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // These credentials are renewed before the second attempt.
+    // The credentials are renewed before the second attempt.
     let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
@@ -274,7 +275,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // The test cannot see when the wait for the second attempt begins, so the first jump may have no effect.
+            // Advance the clock repeatedly, because the test does not know when the wait for the second attempt begins.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
@@ -396,9 +397,9 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // It proceeds as far as possible without the server, whose runtime is not running.
+                // The request continues as far as possible without the server, whose runtime is not running.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // The receiver may have timed out.
+                // Ignore an error: the receiver may have timed out.
                 sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");

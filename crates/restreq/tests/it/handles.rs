@@ -38,7 +38,7 @@ fn api(server: &Server) -> Api<Widget> {
     Api::namespaced(server.client(), "ns")
 }
 
-/// The methods and URIs of the requests so far.
+/// Returns the methods and URIs of the requests so far.
 fn sent(server: &Server) -> Vec<String> {
     server.seen().iter().map(|seen| format!("{} {}", seen.method, seen.uri)).collect()
 }
@@ -272,7 +272,7 @@ async fn read_ahead_is_bounded() {
     }
 }
 
-/// Otherwise reading to the end would never finish.
+/// If the client followed a repeated continue token, the list would never end.
 #[tokio::test]
 async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;

@@ -20,7 +20,7 @@ use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Signs each request and records what it sees.
+/// Signs each request, and records its URL and headers.
 #[derive(Clone)]
 struct Signing {
     inner: TransportService,
@@ -100,7 +100,7 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
 }
 
-/// A body that panics if it is queried before it is read.
+/// A body that panics if its size is queried before it is read.
 struct Jumpy(Full<Bytes>);
 
 impl Body for Jumpy {

@@ -11,7 +11,7 @@ fn list(chunks: &[&'static str], end: End) -> Reply {
     Reply::watch(chunks, end)
 }
 
-/// Returns the parts as strings.
+/// Formats the parts of the list as strings.
 async fn parts(mut stream: ListStream) -> Vec<String> {
     let mut parts = Vec::new();
     while let Some(part) = stream.next().await {
@@ -63,7 +63,7 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// Informers treat objects that are missing from a list as deleted, so only a list may pass for one.
+/// Informers treat objects that are missing from a list as deleted. Therefore, any other response must be an error.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [

@@ -14,7 +14,8 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves everything in two documents. The group with widgets, and its preferred version, appear after some requests.
+/// Serves aggregated discovery in two documents. The group of widgets and its preferred version appear only after some
+/// requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -80,7 +81,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // Its definition was just created.
+    // The definition of the resource was created a moment ago.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();

@@ -100,7 +100,7 @@ async fn body_sizes_are_recorded_if_known() {
     assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "the size of a stream is unknown");
 }
 
-/// All metrics in the dashboard of the docs folder exist.
+/// All metrics in the dashboard in the docs folder exist.
 #[test]
 fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
@@ -182,7 +182,7 @@ async fn rate_limiter_waits_are_measured() {
     let server = Server::start([]).await;
     let memory = InMemoryProvider::new();
     let mut config = server.config();
-    // One request per 100 s, so that other delays do not matter.
+    // Limit the rate to one request per 100 s, so that other delays are negligible.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
     let client =

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use crate::support::{Reply, Seen, Server, skip, soon, steady_clock, until};
 use crate::tls::{Authority, settings, trusting};
 
-/// An ID token that expires in `seconds` seconds.
+/// Returns an ID token that expires in `seconds` seconds.
 fn id_token(name: &str, seconds: i64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
     let claims = json!({"sub": name, "exp": now + seconds}).to_string();
     format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims))
 }
 
-/// The subject of an ID token.
+/// Returns the subject of an ID token.
 fn subject(token: &str) -> String {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
@@ -80,20 +80,20 @@ impl Setup {
         RestClient::new(self.config.clone()).unwrap()
     }
 
-    /// The subjects of the tokens that the API server received.
+    /// Returns the subjects of the tokens that the API server received.
     fn shown(&self) -> Vec<String> {
         let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
         self.server.seen().iter().map(token).collect()
     }
 
-    /// The forms of the token requests that the issuer received.
+    /// Returns the forms of the token requests that the issuer received.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
     }
 }
 
-/// Stores tokens in memory, after a number of failures.
+/// A token store in memory. The first writes fail.
 #[derive(Default)]
 struct Kept {
     tokens: Mutex<Vec<[String; 2]>>,
@@ -163,7 +163,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Go's library finds out in the same way which method an issuer supports.
+/// Go's library detects the supported method in the same way.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -186,7 +186,7 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // The same server under another name, which needs its own connection.
+        // This is the same server under another name, so it needs another connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -199,7 +199,7 @@ async fn token_endpoint_comes_from_the_issuer() {
     assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Returns why a login cannot be refreshed.
+/// Returns the reason why a login cannot be refreshed.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
@@ -239,7 +239,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // No other server is asked instead.
+    // The client does not send the token to another server instead.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -284,7 +284,7 @@ async fn clients_share_a_login() {
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // Another client ID of the same issuer has its own login.
+    // Another client ID at the same issuer has a separate login.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -309,7 +309,8 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // Unless too much time has passed.
+            // A failed refresh is not repeated within a second. The check does not apply if the test was slower than
+            // that.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -327,7 +328,7 @@ struct Hanging {
 impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // Dropping the sender also releases it.
+        // Dropping the sender also releases the store.
         self.gate.try_lock().expect("there is never a second one").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
@@ -344,7 +345,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
         let request = client.get();
         let mut sending = tokio::spawn(async move { request.send().await });
         soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
-        // The test cannot see when the wait begins, so the first jump may have no effect.
+        // Advance the clock repeatedly, because the test does not know when the wait begins.
         for _ in 0..4 {
             skip(6).await;
             if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {
@@ -439,7 +440,7 @@ async fn refreshed_login_is_written_to_the_kubeconfig() {
     let left = config().oidc.unwrap();
     assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
     assert_eq!(left.refresh_token.unwrap().expose(), "r1");
-    // The next start uses them.
+    // The next start of the program uses the stored tokens.
     soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
 }
@@ -460,13 +461,13 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so its successor must be stored.
+/// The issuer may have invalidated the old refresh token, so the new one must be stored.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);
     fn cancelling(seen: &Seen, before: usize) -> Reply {
         if seen.uri != DESCRIPTION {
-            // The caller gives up while the issuer works on its answer.
+            // The caller gives up before the issuer responds.
             SENDING.lock().unwrap().take().inspect(|sending| sending.abort());
         }
         giving(seen, before)

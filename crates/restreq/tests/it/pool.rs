@@ -1,4 +1,5 @@
-//! Connections of requests: their number, their sharing, their end, and the effect of failures on requests.
+//! The connection pool: how many connections requests use, when requests share them, when they close, and how failures
+//! affect requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -28,7 +29,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// Much more than the kernel's buffers and a stream's window.
+/// The size is much larger than the buffers of the kernel and the window of a stream.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -53,7 +54,7 @@ async fn unread_response_does_not_block_others() {
 #[tokio::test]
 async fn watches_above_the_stream_limit_use_more_connections() {
     let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
-    // hyper's server allows 200.
+    // hyper's server allows 200 streams.
     let request = client.get();
     let watches = (0..450).map(|_| request.raw_watch());
     let watches = soon(futures_util::future::try_join_all(watches)).await.unwrap();
@@ -140,7 +141,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // Leave enough budget every second time, so that the request finishes.
+            // Leave enough of tokio's budget at every second poll, so that the request finishes.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -148,7 +149,7 @@ async fn http1_request_progresses_without_task_budget() {
             }
             exchange.as_mut().poll(cx)
         });
-        // Not with `soon`, which polls once more after the timeout.
+        // Do not use `soon`, because it polls once more after the timeout.
         tokio::select! {
             biased;
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the test timed out"),
@@ -239,7 +240,7 @@ async fn watches_share_connection_with_drop_connection_on_cancel() {
 /// The reaction of a raw HTTP/2 server to a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// A GOAWAY that covers no stream, then the end.
+    /// Sends a GOAWAY whose last stream ID is 0, then closes the connection.
     GoAway,
     /// Resets the stream with REFUSED_STREAM.
     Refuse,
@@ -247,20 +248,20 @@ enum Move {
     Break,
     /// Closes the connection.
     Close,
-    /// An empty response with status 200.
+    /// Sends an empty response with status 200.
     Answer,
-    /// Settings that allow only one stream, then an empty response.
+    /// Sends settings that allow only one stream, then an empty response.
     Narrow,
-    /// Response headers with an endless body.
+    /// Sends response headers, then an endless body.
     Open,
-    /// A byte for each stream so far, then an empty response.
+    /// Sends a byte on each earlier stream, then an empty response.
     Late,
     /// Nothing.
     Silence,
 }
 
-/// Follows the script, one move per request, then responds. Returns the client configuration and the number of
-/// requests.
+/// Starts a server that executes one move of the script per request. After the script, it sends empty responses.
+/// Returns the client configuration and a counter of requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -274,7 +275,7 @@ async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(tcp).await.unwrap();
             let counted = counted.clone();
-            // It ends with the client.
+            // The server ends together with the client.
             tokio::spawn(async move { drop(serve(&mut stream, script, &counted).await) });
         }
     });
@@ -327,7 +328,7 @@ async fn serve(
     }
 }
 
-/// Even a request that would create a second object.
+/// This applies even to a request that would create a second object when it is repeated.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -346,8 +347,8 @@ async fn unprocessed_request_is_retried_for_any_verb() {
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The initial budget, the budget earned by requests, and the budget earned in the 20 s that `soon` allows: the
-    // bound needs no clock.
+    // The bound is the sum of the initial budget, the budget from requests, and the budget from the 20 s that `soon`
+    // allows. Therefore, it does not depend on a clock.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -381,7 +382,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// Otherwise the stream would live as long as its upload.
+/// Otherwise the stream would stay open until its upload ends.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -473,7 +474,7 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // The paused clock advances on its own and may be ahead.
+        // The paused clock advances automatically, so it may be ahead of the system's clock.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {
@@ -498,7 +499,7 @@ async fn peer_closing_every_connection_is_not_dialled_forever() {
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
     let peer = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            // Before it has read the request.
+            // Respond before reading the request.
             drop(stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });

@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Returns the close signal of a process whose input is closed by `close`.
+/// Closes the input of a process with `close`. Returns the close signal that the server receives.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Returns the result of a command for which the server runs this function.
+/// Runs a command against a server that runs `serve`. Returns the result of the command.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,
@@ -160,7 +160,7 @@ async fn exit_code_is_a_typed_error() {
     let failure = r#"{"status":"Failure","message":"command terminated with non-zero exit code","reason":
         "NonZeroExitCode","details":{"causes":[{"reason":"Other","message":"x"},{"reason":"ExitCode","message":"7"}]}}"#;
     let error = status_after(async |mut socket| {
-        // The status can arrive in parts, and data of unknown channels is ignored.
+        // The status can arrive in several messages, and data of unknown channels is ignored.
         socket.send(77, "x").await;
         socket.send(3, &failure[..60]).await;
         socket.end(&failure[60..]).await;
@@ -208,7 +208,7 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input, so that the end is not a reset, which could overtake the data.
+            // Read the input first. Otherwise the kernel would send a reset, which could arrive before the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -312,7 +312,7 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns a number for each position, so that lost or repeated data is noticed.
+/// Returns bytes that depend on their positions, so that the test detects lost or repeated data.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -335,7 +335,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
     soon(async {
         let mut process = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap();
         let mut stdout = process.stdout.take().unwrap();
-        // Let the server run until it is blocked.
+        // Wait until the server is blocked.
         let sent = || sent.load(std::sync::atomic::Ordering::SeqCst);
         let mut calm = 0;
         while calm < 1000 {

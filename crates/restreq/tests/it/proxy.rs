@@ -18,7 +18,7 @@ pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// The same over TLS.
+/// Like `proxy`, but the client reaches the proxy over TLS.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // Ends with either side, for any reason.
+    // The tunnel ends when one side ends, for any reason.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -83,7 +83,7 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The tunnel is TLS within TLS. The proxy is verified with the server's CA.
+/// The connection is TLS within TLS. The client verifies the proxy with the server's CA.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -99,7 +99,7 @@ async fn proxy_may_use_tls() {
         let asked = soon(asked).await.unwrap().to_lowercase();
         assert!(asked.starts_with("connect 127.0.0.1:") && asked.contains("proxy-authorization: basic"), "{asked}");
     }
-    // Requests to a plain HTTP server also go to the proxy over TLS.
+    // Requests to a plain HTTP server are also sent to the proxy over TLS.
     let proxy = Server::start_with([], Reply::ok(), Some(tls(&authority, &[]))).await;
     let mut config = ClientConfig::new("http://server.invalid/prefix");
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
@@ -125,7 +125,7 @@ async fn changed_proxy_ca_is_used() {
     config.tls.ca = Some(PemSource::File(ca.path().into()));
     config.proxy_url = Some(format!("https://{}", proxy.addr));
     let plain = RestClient::new(config.clone()).unwrap();
-    // Through a tunnel, both certificates have changed.
+    // The certificates of the proxy and of the server have changed.
     let server = Server::start_with([], Reply::ok(), tls()).await;
     let (tunnel, _asked) = tunnel_over(tls()).await;
     config.server = server.url();

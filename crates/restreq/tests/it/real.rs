@@ -52,7 +52,7 @@ pub(crate) fn config() -> Option<ClientConfig> {
     Some(config)
 }
 
-/// Runs a test in its own namespace.
+/// Runs a test in a new namespace.
 pub(crate) async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();
@@ -220,7 +220,7 @@ async fn oversized_object_is_reported_by_list_and_watch() {
 #[tokio::test]
 async fn future_revision_is_distinguished_from_other_timeouts() {
     in_namespace("future", |client, namespace| async move {
-        // The server asks for a retry after three seconds each time; this test does not retry.
+        // Disable retries, because the server asks for a wait of three seconds before each retry.
         let request = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").max_retries(0);
         let request = request.param("resourceVersion", "999999999").param("resourceVersionMatch", "NotOlderThan");
         let error = pintle_meta::ApiError::from(request.send().await.unwrap_err());

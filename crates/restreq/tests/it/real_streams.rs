@@ -17,7 +17,8 @@ fn pods_in(client: RestClient, namespace: &str) -> Api<DynamicObject> {
     Api::dynamic(client, pods, Some(namespace)).unwrap()
 }
 
-/// Returns the pods of the namespace of the real pod, and its name. Without one, prints a message and returns `None`.
+/// Returns an `Api` for the namespace of the real pod, and the name of the pod. If no pod is configured, prints a message and returns
+/// `None`.
 #[allow(clippy::print_stderr)]
 fn real_pod() -> Option<(Api<DynamicObject>, String)> {
     let config = config()?;
@@ -40,7 +41,7 @@ async fn commands_run_in_a_real_pod() {
         assert_eq!((&*output.stdout, &*output.stderr), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(output.status.unwrap_err().exit_code(), Some(3));
 
-        // With the old protocol, the end of the input does not reach the command.
+        // With the old protocol, the command does not see the end of its input.
         let mut cat = pods.exec(pod, ["head", "-c", "4194304"], &ExecOptions::with_stdin()).await.unwrap();
         if cat.protocol() == V5 {
             cat = pods.exec(pod, ["cat"], &ExecOptions::with_stdin()).await.unwrap();
@@ -115,7 +116,7 @@ async fn exec_on_an_unreachable_node_names_the_cause() {
         let mut process = pods.exec("web", ["true"], &ExecOptions::default()).await.unwrap();
         let error = process.status().await.unwrap_err();
         assert!(error.to_string().contains(&format!("127.0.0.1:{port}: connect: connection refused")), "{error}");
-        // For a port, it connects first.
+        // For a port, the server connects to the node before it accepts the upgrade.
         let refused = pods.port_forward("web", 80).await.unwrap_err();
         assert!(refused.to_string().contains(&format!("127.0.0.1:{port}")), "{refused}");
         nodes.delete(namespace.as_str(), &DeleteOptions::default()).await.unwrap();

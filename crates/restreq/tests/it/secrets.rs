@@ -1,4 +1,5 @@
-//! Secrets of a configuration are never shown: not by `Debug`, not by an error or its sources, not in the log.
+//! Tests that secrets of a configuration are never printed: not by `Debug`, not in errors or their sources, and not in
+//! the log.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -28,7 +29,7 @@ use crate::support::{End, Reply, Server, closed_port, soon};
 /// The value of every secret.
 const CANARY: &str = "hush-0815";
 
-/// Everything that was shown so far, and the types that were shown.
+/// All text that was printed so far, and the types whose values were printed.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -57,7 +58,7 @@ impl Shown {
         self.1.lock().unwrap().insert(std::any::type_name::<T>());
     }
 
-    /// Shows an error and its sources.
+    /// Prints an error and its sources.
     fn error<T: StdError + 'static>(&self, error: &T) {
         for error in std::iter::successors(Some(error as &dyn StdError), |error| StdError::source(*error)) {
             writeln!(self.clone(), "{error}\n{error:?}").unwrap();
@@ -65,7 +66,7 @@ impl Shown {
         self.debug(error);
     }
 
-    /// Shows the error of a request and its conversions.
+    /// Prints the error of a request, and the errors that it converts to.
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),
@@ -76,7 +77,7 @@ impl Shown {
         self.error(&ApiError::from(error));
     }
 
-    /// Whether a type of this name was shown.
+    /// Returns whether a value of this type was printed.
     fn knows(&self, name: &str) -> bool {
         let types = self.1.lock().unwrap();
         types.iter().any(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == name))
@@ -86,7 +87,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Shows a client, if it can be created, and the results of its requests.
+    /// Prints a client, if it can be created, and the results of its requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -136,7 +137,7 @@ impl Shown {
         }
     }
 
-    /// Shows the results of the verbs of particular kinds.
+    /// Prints the results of the methods for particular kinds.
     async fn kinds(&self) {
         let token = json!({"token": CANARY, "expirationTimestamp": "2026-11-20T08:30:00Z"});
         let server = Server::start([
@@ -167,7 +168,7 @@ impl Shown {
         self.debug(&pods.watcher(&ListOptions::default()).touched());
     }
 
-    /// Shows a command whose arguments, input and output are secrets, and a forwarded port.
+    /// Prints a command whose arguments, input and output are secrets, and a forwarded port.
     #[cfg(feature = "ws")]
     async fn streams(&self) {
         use pintle_restreq::{ExecOptions, TerminalSize};
@@ -199,7 +200,7 @@ impl Shown {
         server.await.unwrap();
     }
 
-    /// Shows the results of an [`Api`].
+    /// Prints the results of the methods of an [`Api`].
     async fn handles(&self, client: RestClient) {
         let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("a")).unwrap();
@@ -252,7 +253,7 @@ impl Shown {
     }
 }
 
-/// Configurations with different credentials, in which all secrets are canaries.
+/// Returns configurations with different credentials. All of their secrets contain [`CANARY`].
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });
@@ -354,8 +355,8 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // With a single subscriber in the process, tracing asks the subscriber of the thread that reaches an event first.
-    // If that thread has none, the event is off for all threads.
+    // If a process has only one subscriber, tracing caches the interest of the thread that reaches an event first. If
+    // that thread has no subscriber, the event is disabled for all threads.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -369,7 +370,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A body that is not a status, as from a proxy or another server.
+        // A body that is not a `Status`. A proxy or another server can send such a body.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -408,7 +409,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // The servers that respond at once.
+    // The servers that respond immediately.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));

@@ -198,7 +198,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
 const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
 const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
-/// The first attempt may be the writer with which the second one conflicts.
+/// The second attempt may conflict with the write of the first attempt.
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
@@ -224,7 +224,8 @@ async fn generate_name_create_is_retried_only_if_rejected() {
 async fn unsent_retry_keeps_the_doubt_about_a_write() {
     let server = Server::start([Reply::later(504, 0)]).await;
     let mut config = server.config();
-    // One request, and the next in more years than a clock can count.
+    // The limiter admits one request. The next permit is available after a time that is longer than a clock can
+    // represent.
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
     let client = RestClient::new(config).unwrap();
     let error = soon(client.put().send()).await.unwrap_err();
@@ -421,7 +422,7 @@ async fn read_on_dead_connection_is_retried_at_once() {
     still.await.unwrap().unwrap_err();
 }
 
-/// No part of the response had arrived, so no event is delivered twice.
+/// No byte of the response had arrived, so no event is delivered twice.
 #[tokio::test]
 async fn stream_or_watch_on_dead_connection_is_retried() {
     let server = Server::start([Reply::ok(), Reply::Hang, Reply::ok(), Reply::Hang]).await;
@@ -437,7 +438,7 @@ async fn stream_or_watch_on_dead_connection_is_retried() {
     assert_eq!(connections, [0, 0, 1, 1, 2]);
 }
 
-/// The rejected request cannot be sent again.
+/// The body of the rejected request was a stream, so the request cannot be sent again.
 #[tokio::test]
 async fn unrepeatable_request_with_401_renews_credentials_for_next() {
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
@@ -501,7 +502,8 @@ async fn status_error_carries_the_audit_id() {
     }
 }
 
-/// Each request waits on its own. A limit for all requests would make them wait for the hanging one.
+/// Each request waits separately. With a wait for the whole client, the other requests would wait for the hanging
+/// request.
 #[tokio::test]
 async fn hanging_request_blocks_no_other_after_429() {
     let refusal = Reply::json(429, "Too many requests").header("content-type", "text/plain");

@@ -45,8 +45,8 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // With a single subscriber in the process, tracing asks the subscriber of the thread that reaches a span first. If
-    // that thread has none, the span is off for all threads.
+    // If a process has only one subscriber, tracing caches the interest of the thread that reaches a span first. If
+    // that thread has no subscriber, the span is disabled for all threads.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -50,11 +50,11 @@ pub(crate) enum Reply {
     Hang,
     /// Never responds.
     Silence,
-    /// Depends on the request and on the number of earlier requests.
+    /// Calls a function with the request and the number of earlier requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
-/// What follows the last chunk of a body.
+/// The server's action after the last chunk of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// The proper end.
@@ -84,7 +84,7 @@ impl Reply {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
-    /// The frames of a watch, each in its own chunk.
+    /// The frames of a watch, each in a separate chunk.
     pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
@@ -106,7 +106,7 @@ impl Reply {
     }
 }
 
-/// The server, which stops when it is dropped.
+/// The scripted server. It stops when this value is dropped.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -116,7 +116,7 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply after the end of the script.
+    /// The reply to requests after the end of the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -125,12 +125,12 @@ struct State {
 }
 
 impl Server {
-    /// Follows the script, then responds to everything with an empty object.
+    /// Starts a server that follows the script. After the script, it responds to each request with an empty object.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
 
-    /// Gives the same reply to all requests.
+    /// Starts a server that sends the same reply to all requests.
     pub(crate) async fn always(reply: Reply) -> Self {
         Self::start_with([], reply, None).await
     }
@@ -163,7 +163,7 @@ impl Server {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client with this limit for objects.
+    /// Returns a client whose `max_object` is `limit`.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -195,11 +195,12 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // The connections end with the server.
+    // The connections end together with the server.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Otherwise a response in parts would wait 40 ms for the client's acknowledgement of the first part.
+        // Otherwise the second packet of a response would wait up to 40 ms for the client's acknowledgement of the
+        // first packet.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);
@@ -212,7 +213,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // The tests check on the client's side how a connection ends.
+            // Ignore errors of connections. The tests check on the client's side how a connection ends.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -283,7 +284,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether the data so far could be sent.
+    /// Whether all data so far was sent.
     flushed: bool,
 }
 
@@ -309,8 +310,9 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// For tests with sockets on a paused clock. Such a clock jumps to the next deadline as soon as nothing is ready, and
-/// leaves the kernel no time to transfer data. This advances it in steps, each after a real millisecond.
+/// Advances a paused clock in tests with sockets. A paused clock jumps to the next deadline as soon as no task is
+/// ready. This leaves the kernel no time to transfer data. Therefore, this function advances the clock in steps, and
+/// waits a real millisecond before each step.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -335,7 +337,7 @@ pub(crate) async fn skip(seconds: u64) {
     tokio::time::resume();
 }
 
-/// Fails a test that hangs.
+/// Waits for a future. Panics after 20 s, so that a test does not hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
@@ -347,12 +349,12 @@ pub(crate) async fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A loopback port without a listener.
+/// Returns a loopback port without a listener.
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// A pipe without a writer: opening it for reading blocks.
+/// Creates a pipe without a writer. An attempt to open it for reading blocks.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

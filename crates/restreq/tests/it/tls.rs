@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::support::{Reply, Server, soon, steady_clock};
 
-/// The test's own CA.
+/// The CA of a test.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
@@ -169,7 +169,7 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// A failure after the request was sent proves nothing about the server, in whichever layer it happens.
+/// A failure after the request was sent does not show what the server did, even if it is a TLS failure.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -228,7 +228,7 @@ async fn http2_is_used_if_the_server_supports_it() {
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
     }
-    // Unless HTTP/2 is disabled.
+    // If HTTP/2 is disabled, the client does not offer it.
     let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
     let http2 = Http2Config { enabled: false, ..Http2Config::default() };
     let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
@@ -314,8 +314,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // In TLS 1.3, the rejection arrives late. It is reported as such if it arrives before the connection
-            // breaks.
+            // In TLS 1.3, the rejection arrives after the handshake. The client reports the rejection if it arrives
+            // before the connection is lost.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -365,7 +365,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // Half a change is not used.
+    // A change of only one of the two files is not used.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -433,7 +433,7 @@ mod program {
 
     use super::*;
 
-    /// A plugin in its own directory, whose nth run returns the nth status.
+    /// A plugin in a separate directory. Its nth run returns the nth status.
     fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
         const VERSION: &str = "client.authentication.k8s.io/v1";
         for (at, status) in statuses.into_iter().enumerate() {

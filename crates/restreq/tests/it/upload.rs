@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// A server that rejects an upload when it begins and keeps reading, and responds to all other requests. Also returns
-/// the number of ended connections.
+/// Starts a server that rejects an upload immediately and then continues to read it. It responds to all other requests.
+/// Also returns a counter of ended connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -71,7 +71,7 @@ async fn early_response_to_upload_closes_the_connection() {
     soon(client.get().send()).await.unwrap();
 }
 
-/// A timer could not end a test that blocks its thread.
+/// Use a separate thread, because a timer could not end a test that blocks its thread.
 #[test]
 fn upload_may_send_requests_with_its_own_client() {
     let (sender, ended) = mpsc::channel();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
-/// A type with metadata only.
+/// A type that has only metadata.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -39,7 +39,7 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// Returns the revisions from which watches started.
+/// Returns the revisions at which watches started.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =
@@ -240,7 +240,7 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
-/// Lists one running widget, `b`, and responds to each watch that its revision is gone.
+/// Starts a server that lists one running widget, `b`, and responds to each watch with an expired revision.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
     match seen.uri.contains("watch=true") {
         true => Reply::json(410, "{}"),

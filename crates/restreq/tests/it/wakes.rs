@@ -104,7 +104,7 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// A wake that arrives while a part of the body is taken must not be lost: the server keeps sending on another thread.
+/// The server sends on another thread, so wakes arrive while the request takes data. No such wake may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();

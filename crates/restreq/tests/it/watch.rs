@@ -74,7 +74,7 @@ async fn lost_connection_ends_the_watch_with_an_error() {
     }
 }
 
-/// All earlier events are valid, so a watcher can resume without a list, as after a lost connection.
+/// All earlier events are valid. Therefore, a watcher can resume without a list, as it does after a lost connection.
 #[tokio::test]
 async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
@@ -168,7 +168,8 @@ async fn large_frame_without_event_type_ends_the_watch() {
     }
 }
 
-/// After the first invalid byte, another frame may have begun, and the next one would be read from its middle.
+/// The watch ends at the first invalid byte of a large frame, because it does not know where the next frame begins. If
+/// it continued, it could start to read in the middle of a frame.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));

@@ -100,7 +100,7 @@ impl Socket {
 
     pub(crate) async fn close_with(mut self, code: CloseCode, reason: &'static str) {
         self.0.close(Some(CloseFrame { code, reason: reason.into() })).await.unwrap();
-        // Wait for the client, so that no data is lost.
+        // Wait until the client closes the connection, so that no data is lost.
         while let Some(Ok(_)) = self.0.next().await {}
     }
 

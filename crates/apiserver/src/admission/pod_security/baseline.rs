@@ -64,20 +64,20 @@ fn is_known(known: &[(&str, u64)], name: &str, version: Version) -> bool {
 
 fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut types = BTreeSet::new();
-    let mut setters = pod.setters_of_profile("appArmorProfile", &mut types);
+    let mut described = pod.describe_restricted_profiles("appArmorProfile", &mut types);
     let is_bad = |(key, value): &(&str, &str)| {
         key.starts_with("container.apparmor.security.beta.kubernetes.io/")
             && !(matches!(*value, "" | "runtime/default") || value.starts_with("localhost/"))
     };
     let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(annotation_text).collect();
     if !annotations.is_empty() {
-        setters.push(plural("annotation", annotations.len()));
+        described.push(plural("annotation", annotations.len()));
     }
     let values: Vec<_> = types.into_iter().chain(annotations).collect();
     let reason = if values.len() == 1 { "forbidden AppArmor profile" } else { "forbidden AppArmor profiles" };
-    (!setters.is_empty()).then(|| Violation {
+    (!described.is_empty()).then(|| Violation {
         reason,
-        detail: format!("{} must not set AppArmor profile type to {}", setters.join(" and "), quoted(&values)),
+        detail: format!("{} must not set AppArmor profile type to {}", described.join(" and "), quoted(&values)),
     })
 }
 
@@ -164,7 +164,7 @@ fn privileged(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 }
 
 fn proc_mount(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    if version.is_since(35) && pod.has_own_users() { None } else { unmasked_proc(pod, version) }
+    if version.is_since(35) && pod.runs_in_user_namespace() { None } else { unmasked_proc(pod, version) }
 }
 
 pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> {
@@ -184,7 +184,7 @@ pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> 
 
 fn se_linux(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     let (mut types, mut sets_user, mut sets_role) = (BTreeSet::new(), false, false);
-    let setters = pod.setters(|context| {
+    let described = pod.describe_matching(|context| {
         let of = |member: &str| context.text(&format!("/seLinuxOptions/{member}"));
         let (user, role) = (!of("user").is_empty(), !of("role").is_empty());
         let has_bad_type = !is_known(SE_LINUX_TYPES, of("type"), version);
@@ -202,11 +202,11 @@ fn se_linux(pod: &PodView<'_>, version: Version) -> Option<Violation> {
         sets_role.then(|| "role may not be set".to_owned()),
     ];
     let details: Vec<_> = details.into_iter().flatten().collect();
-    (!setters.is_empty()).then(|| Violation {
+    (!described.is_empty()).then(|| Violation {
         reason: "seLinuxOptions",
         detail: format!(
             "{} set forbidden securityContext.seLinuxOptions: {}",
-            setters.join(" and "),
+            described.join(" and "),
             details.join("; ")
         ),
     })
@@ -219,12 +219,12 @@ fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 /// Reports profiles that disable seccomp.
 pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     let mut types = BTreeSet::new();
-    let setters = pod.setters_of_profile("seccompProfile", &mut types);
-    (!setters.is_empty()).then(|| Violation {
+    let described = pod.describe_restricted_profiles("seccompProfile", &mut types);
+    (!described.is_empty()).then(|| Violation {
         reason: "seccompProfile",
         detail: format!(
             "{} must not set securityContext.seccompProfile.type to {}",
-            setters.join(" and "),
+            described.join(" and "),
             quoted(&types)
         ),
     })
@@ -253,9 +253,9 @@ fn sysctls(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 }
 
 fn windows_host_process(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let setters = pod.setters(|context| context.is_true("/windowsOptions/hostProcess"));
-    (!setters.is_empty()).then(|| Violation {
+    let described = pod.describe_matching(|context| context.is_true("/windowsOptions/hostProcess"));
+    (!described.is_empty()).then(|| Violation {
         reason: "hostProcess",
-        detail: format!("{} must not set securityContext.windowsOptions.hostProcess=true", setters.join(" and ")),
+        detail: format!("{} must not set securityContext.windowsOptions.hostProcess=true", described.join(" and ")),
     })
 }

@@ -30,19 +30,19 @@ impl<'a> PodView<'a> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Returns the pod and the containers whose security contexts match, formatted for a message. A missing security context does not
-    /// match.
-    pub(super) fn setters(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
+    /// Returns descriptions, for a message, of the pod and the containers whose security contexts match. A missing security context does
+    /// not match.
+    pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
         let containers = self.container_names(|container| has_it(container, "/securityContext"));
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Returns the pod and the containers with a profile other than `RuntimeDefault` and `Localhost`. Adds the types of these profiles to
-    /// `types`.
-    pub(super) fn setters_of_profile(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
-        self.setters(|context| {
+    /// Returns descriptions of the pod and the containers with a profile other than `RuntimeDefault` and `Localhost`. Adds the types of
+    /// these profiles to `types`.
+    pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
+        self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };
             let of_type = profile.text("/type");
             let is_bad = !is_good_profile(of_type);
@@ -64,7 +64,7 @@ impl<'a> PodView<'a> {
     }
 
     /// Returns whether the pod runs in a separate user namespace.
-    pub(super) fn has_own_users(&self) -> bool {
+    pub(super) fn runs_in_user_namespace(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
 }

@@ -81,14 +81,14 @@ fn volumes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 }
 
 fn run_as_non_root(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    if version.is_since(35) && pod.has_own_users() {
+    if version.is_since(35) && pod.runs_in_user_namespace() {
         return None;
     }
     const REASON: &str = "runAsNonRoot != true";
     let is = |context: &Json, wanted: bool| context.get("runAsNonRoot") == Some(&Json::Bool(wanted));
-    let setters = pod.setters(|context| is(context, false));
-    if !setters.is_empty() {
-        let detail = format!("{} must not set securityContext.runAsNonRoot=false", setters.join(" and "));
+    let described = pod.describe_matching(|context| is(context, false));
+    if !described.is_empty() {
+        let detail = format!("{} must not set securityContext.runAsNonRoot=false", described.join(" and "));
         return Some(Violation { reason: REASON, detail });
     }
     if pod.whole.at("/spec/securityContext").is_some_and(|context| is(context, true)) {
@@ -100,12 +100,12 @@ fn run_as_non_root(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 }
 
 fn run_as_user(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    if version.is_since(35) && pod.has_own_users() {
+    if version.is_since(35) && pod.runs_in_user_namespace() {
         return None;
     }
-    let setters = pod.setters(|context| context.integer("/runAsUser") == Some(0));
-    let detail = format!("{} must not set runAsUser=0", setters.join(" and "));
-    (!setters.is_empty()).then_some(Violation { reason: "runAsUser=0", detail })
+    let described = pod.describe_matching(|context| context.integer("/runAsUser") == Some(0));
+    let detail = format!("{} must not set runAsUser=0", described.join(" and "));
+    (!described.is_empty()).then_some(Violation { reason: "runAsUser=0", detail })
 }
 
 fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {

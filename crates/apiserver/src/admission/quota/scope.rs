@@ -5,7 +5,8 @@ use pintle_json::Json;
 use super::pod_usage;
 use crate::admission::Attempt;
 
-/// Returns whether all scopes of the quota include the object. Only pods and claims can belong to a scope.
+/// Returns whether all scopes of the quota include the object. Only pods and PersistentVolumeClaims can belong
+/// to a scope.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -38,8 +39,9 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Returns whether a scope requirement matches one of an object's names, such as its storage classes. Without a
-/// requirement, an object with at least one name matches.
+/// Returns whether a scope requirement matches an object. `names` are the class names of the object: the
+/// priority class of a pod, or the volume attributes classes of a PersistentVolumeClaim. Without a requirement,
+/// an object with at least one class name matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
@@ -51,7 +53,7 @@ fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// Returns the desired, the current and the target volume attributes class of a claim.
+/// Returns the desired, the current and the target volume attributes class of a PersistentVolumeClaim.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

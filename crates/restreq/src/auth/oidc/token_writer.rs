@@ -23,9 +23,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The tokens to store next.
+    /// The tokens that the thread stores next.
     next: Option<Tokens>,
-    /// Closed when there is nothing left to store.
+    /// The receiver of a channel that closes when all tokens are stored.
     keeping: Option<watch::Receiver<()>>,
 }
 
@@ -37,22 +37,24 @@ pub(super) struct Tokens {
     pub(super) refresh: Secret,
 }
 
-/// The number of attempts and the pause between them. Another program may be writing the same file.
+/// The number of attempts, and the pause between two attempts. An attempt can fail because another program writes the
+/// same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a caller waits.
+/// The maximum time that a caller waits until its tokens are stored.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// `issuer` is for the log.
+    /// Creates a writer. `issuer` is only used in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens, and waits for that for a limited time. The attempt continues after that, and failures are logged.
+    /// Stores tokens. Waits for a limited time until they are stored. After that time, the thread continues, and
+    /// failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
-        // The channel closes when the thread is done.
+        // The channel closes when the thread has stored all tokens.
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
             tracing::warn!("{}", self.0.fault(&format!("storing its new tokens takes longer than {TIMEOUT:?}")));
         }
@@ -96,7 +98,7 @@ impl Shared {
 
     fn keep(&self, Tokens { id, refresh }: &Tokens) {
         for left in (0..TRIES).rev() {
-            // The store is the user's code.
+            // The store is code of the user, so it may panic.
             let stored = catch_unwind(AssertUnwindSafe(|| self.store.store(id, refresh)));
             let why = match stored {
                 Ok(Ok(())) => return,
@@ -117,7 +119,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,8 +11,8 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::request::BoxError;
 
-/// A gzip body. However well it compresses, at most about 64 KiB are decompressed at once. The reader's limits apply to
-/// the decompressed size.
+/// A gzip body. At most about 64 KiB are decompressed at once, even if the compression ratio is high. The reader's
+/// limits apply to the decompressed size.
 pub(super) struct Inflate {
     body: ResponseBody,
     /// Input that is not decompressed yet.
@@ -76,7 +76,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// Decompresses a body in these pieces, up to `most` bytes.
+/// Decompresses a body that arrives in `pieces`, up to `most` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Forwards wakes to the task that waits for the connection. While that task takes data out of the connection, wakes
-/// are held back: hyper wakes the connection for each part that is taken, but the task drives the connection anyway.
+/// Forwards wakes to the task that waits for the connection. While that task takes data from the connection, the gate
+/// is closed and forwards no wakes. hyper wakes the connection whenever data is taken, but the task polls the
+/// connection anyway.
 #[derive(Default)]
 pub(super) struct Gate {
     waiter: Mutex<Option<Waker>>,
@@ -13,7 +14,7 @@ pub(super) struct Gate {
 }
 
 const CLOSED: u8 = 1;
-/// The connection was woken since the gate was closed.
+/// There was a wake since the gate was closed.
 const WOKEN: u8 = 2;
 
 impl Gate {
@@ -27,8 +28,8 @@ impl Gate {
         }
     }
 
-    /// Runs `take` while wakes are held back. Returns its result and whether there was a wake. After a wake, the caller
-    /// must drive the connection before it waits.
+    /// Closes the gate while it runs `take`. Returns the result of `take`, and whether there was a wake. After a wake,
+    /// the caller must poll the connection before it waits.
     pub(super) fn closed_while<T>(&self, take: impl FnOnce() -> T) -> (T, bool) {
         self.state.store(CLOSED, Ordering::SeqCst);
         let taken = take();
@@ -36,7 +37,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        // No code under this lock panics with partial changes.
+        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! An HTTP/1 connection that is driven by its requests.
+//! An HTTP/1 connection that its requests poll.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,19 +20,19 @@ use super::gate::Gate;
 use crate::request::HttpBody;
 use crate::transport::connect::Conn;
 
-/// Both ends of a connection.
+/// The sender and the connection task of hyper, for one connection.
 ///
-/// The current owner polls it. There is only one request at a time, and with a separate task, the request and the
-/// task would wake each other, often across CPUs. While the connection is idle, its watcher is notified of activity by
-/// the peer. hyper sees only the waker of the [`Gate`].
+/// The current request polls the connection. A separate task is not needed, because there is only one request at a
+/// time. The request and the task would also wake each other, often across CPUs. While the connection is idle, its
+/// watcher is notified when the peer sends data or closes the connection. hyper gets only the waker of the [`Gate`].
 pub(super) struct Http1 {
     gate: Arc<Gate>,
     waker: Waker,
     sender: SendRequest<HttpBody>,
     /// `None` after the connection has ended.
     connection: Option<Connection<TokioIo<Conn>, HttpBody>>,
-    /// Whether no request was sent yet. The first request may be queued before the connection is ready, and the
-    /// connection reports its outcome.
+    /// Whether no request was sent yet. The first request may be queued before the connection is ready. If it fails,
+    /// the connection returns the error.
     is_fresh: bool,
     idle_signal: Arc<IdleSignal>,
 }
@@ -65,13 +65,13 @@ impl Http1 {
         .await
     }
 
-    /// Sends a request. If the error contains the request, nothing of it was sent.
+    /// Sends a request. If the error contains the request, no byte of it was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<HttpBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<HttpBody>>> {
         self.is_fresh = false;
-        // The connection is polled next, so no other task needs to be woken.
+        // The caller polls the connection next, so no other task must be woken.
         let (answer, _) = self.gate.closed_while(|| self.sender.try_send_request(request));
         let mut answer = pin!(answer);
         poll_fn(|cx| self.drive_until(cx, |_, cx| answer.as_mut().poll(cx))).await
@@ -86,7 +86,7 @@ impl Http1 {
         let mut incoming = Pin::new(incoming);
         match self.gate.closed_while(|| poll_without_waking(|cx| incoming.as_mut().poll_frame(cx))) {
             (Poll::Pending, _) => self.drive_until(cx, |_, cx| incoming.as_mut().poll_frame(cx)),
-            // Drive the connection before returning `Pending`.
+            // Poll the connection before returning `Pending`.
             (present, _) => present,
         }
     }
@@ -98,7 +98,7 @@ impl Http1 {
         self.connection.is_some()
     }
 
-    /// Drives the connection until `take` returns something, or until it must wait for the peer.
+    /// Polls the connection until `take` returns a value, or until the connection must wait for the peer.
     fn drive_until<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -108,7 +108,7 @@ impl Http1 {
         loop {
             self.drive(cx.waker());
             match gate.closed_while(|| poll_without_waking(|cx| take(self, cx))) {
-                // `take` or the peer has woken the connection, so drive it again.
+                // `take` or the peer has woken the connection, so poll it again.
                 (Poll::Pending, true) => {}
                 (taken, _) => return taken,
             }
@@ -134,8 +134,8 @@ impl Drop for Http1 {
     }
 }
 
-/// Polls without registering a waker, because the request itself drives the connection. Ignores tokio's cooperative
-/// budget: otherwise a task without budget would get `Pending` without being woken.
+/// Polls without registering a waker, because the request itself polls the connection. Ignores tokio's cooperative
+/// budget. Otherwise a task without budget would get `Pending`, and nothing would wake it.
 fn poll_without_waking<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     pin!(unconstrained(poll_fn(poll))).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -149,13 +149,13 @@ pub(super) struct IdleSignal {
 }
 
 impl IdleSignal {
-    /// Waits for a notification. Returns whether the connection still exists.
+    /// Waits for a notification. Returns `false` if the connection no longer exists.
     pub(super) async fn notified(&self) -> bool {
         self.notify.notified().await;
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats a notification that arrived after the connection was handed over, because the watcher may not have seen
+    /// Repeats a notification that arrived while the connection was handed to the watcher. The watcher may have missed
     /// it.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {

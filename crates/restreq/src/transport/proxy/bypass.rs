@@ -1,10 +1,10 @@
-//! `NO_PROXY`, by the rules of Go's httpproxy.
+//! The rules of `NO_PROXY`, as in Go's `httpproxy`.
 
 use std::net::IpAddr;
 
 use crate::base::split_port;
 
-/// Whether the list excludes a server from the proxy. The entries are separated by commas:
+/// Returns whether the list excludes a server from the proxy. Commas separate the entries. An entry is one of:
 ///
 /// - `*`: every server
 /// - `10.0.0.0/8`: the addresses of a network

@@ -1,4 +1,4 @@
-//! Servers whose own certificate is in the CA bundle.
+//! Accepts servers whose own certificate is in the CA bundle.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies servers by the CA certificates. Like Go, it also accepts a server whose own certificate is in the bundle,
-/// self-signed or from an unknown CA. The name and the validity period are checked in both cases.
+/// Verifies servers with the CA certificates. Like Go, it also accepts a server whose own certificate is in the bundle,
+/// even if that certificate is self-signed or from an unknown CA. The name and the validity period are always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates of the bundle, CA or not.
+    /// All certificates in the bundle, including those that are not CA certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -60,12 +60,13 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Whether the only problem of a certificate is its issuer: an unknown issuer, a bad signature of a known name, or a CA
-/// certificate used as a server certificate. webpki checks the validity period before it reports any of these.
+/// Returns whether the error says that only the issuer of a certificate is wrong. The issuer is unknown, the signature
+/// does not match a CA of this name, or a CA certificate is used as a server certificate. webpki checks the validity
+/// period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no variant for this error.
+        // rustls has no variant for this error of webpki.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }
