@@ -56,15 +56,8 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All areas. Each area has its own file.
-const AREAS: &[&Area] = &[
-    &queue::AREA,
-    &cache::AREA,
-    &election::AREA,
-    &rest::AREA,
-    &controller::AREA,
-    &apiserver::AREA,
-    &cel::AREA,
-];
+const AREAS: &[&Area] =
+    &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
 /// A list of workloads that are measured in one run and shown in one table.
 pub(crate) struct Area {

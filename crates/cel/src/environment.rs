@@ -1,4 +1,4 @@
-//! What expressions can refer to.
+//! The declarations that expressions can use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -74,8 +74,9 @@ async fn main() -> pintle::Result<()> {
     let cluster = Cluster::embedded().await?;
     let mut config = ClientConfig::new(format!("https://{address}"));
     config.tls.ca = Some(PemSource::File(directory.path().join("ca.crt")));
+    let stop = CancellationToken::new();
     tokio::select! {
-        ended = serve(Manager::new("websites", cluster.clone())).run(&CancellationToken::new()) => Ok(ended?),
+        ended = serve(Manager::new("websites", cluster.clone())).run(&stop) => Ok(ended?),
         used = send_reviews(&cluster, RestClient::new(config)?) => used,
     }
 }

@@ -64,7 +64,7 @@ async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
 }
 
 #[tokio::test]
-async fn policy_is_reinvoked_if_a_later_policy_changes_the_object() {
+async fn policy_is_reinvoked_after_changes_of_later_policies() {
     for (reinvocation, expected) in
         [("IfNeeded", json!({"a": "1", "seen": "1"})), ("Never", json!({"a": "1", "seen": "0"}))]
     {
