@@ -1,4 +1,4 @@
-//! What expressions can refer to.
+//! The variables and types that expressions can use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
