@@ -55,6 +55,11 @@ pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bo
     (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
 }
 
+/// Returns the function `sum` for the signature that the type checker found.
+pub(crate) fn sum(overload: Option<&str>) -> Function {
+    lists::sum_of(overload)
+}
+
 fn unknown<'a>(_: &mut Meter, _: &[Value<'a>]) -> Returned<'a> {
     None
 }
@@ -100,6 +105,9 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
         };
     }
     let types: Vec<_> = args.iter().map(|arg| arg.type_of().name().to_string()).collect();
+    if let ("flatten", [receiver]) = (name, &*types) {
+        return Failure::new(format!("no such overload: {receiver}.flatten()"));
+    }
     Failure::new(format!("no such overload: {name}({})", types.join(", ")))
 }
 
