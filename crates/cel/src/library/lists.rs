@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Function, Returned, arithmetic, strings};
+use super::{Function, Returned, arithmetic, first_is, strings};
 use crate::ast::operator;
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -55,6 +55,9 @@ fn with_items<'a>(
 }
 
 fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    if !first_is(args, is_ordered) {
+        return None;
+    }
     with_items(meter, args, |items, _| {
         for pair in items.windows(2) {
             if comparison(&pair[0], &pair[1])? == Some(Ordering::Greater) {
@@ -65,9 +68,13 @@ fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
+fn is_ordered(value: &Value<'_>) -> bool {
+    arithmetic::supports(operator::LESS, value)
+}
+
 /// Returns the order of two items. As in kube-apiserver, `None` for items that have no order, such as numbers that are not a number.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
-    match arithmetic::supports(operator::LESS, left) {
+    match is_ordered(left) {
         true => Ok(left.compare(right).ok()),
         false => Err(Failure::no_overload()),
     }
@@ -85,6 +92,11 @@ pub(super) fn sum_of(overload: Option<&str>) -> Function {
 
 fn sum<'a>(meter: &mut Meter, args: &[Value<'a>], empty: Value<'a>) -> Returned<'a> {
     let add = arithmetic::function(operator::ADD)?;
+    let is_summand =
+        |first: &Value<'_>| matches!(first, Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_));
+    if !first_is(args, is_summand) {
+        return None;
+    }
     with_items(meter, args, |items, meter| {
         let mut total = match items.first() {
             Some(Value::Uint(_)) => Value::Uint(0),
@@ -101,6 +113,9 @@ fn sum<'a>(meter: &mut Meter, args: &[Value<'a>], empty: Value<'a>) -> Returned<
 }
 
 fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Ordering) -> Returned<'a> {
+    if !first_is(args, is_ordered) {
+        return None;
+    }
     with_items(meter, args, |items, _| {
         let mut items = items.into_iter();
         let Some(mut found) = items.next() else {
