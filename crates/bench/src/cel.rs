@@ -23,7 +23,7 @@ const EVALUATED: usize = 20_000;
 /// If a rule cannot be compiled or does not hold.
 pub type Work = fn(quick: bool) -> Sample;
 
-/// The workloads by name. The names of the peer begin with `peer-`.
+/// The workloads by name. The workloads with the peer begin with `peer-`.
 pub const WORKS: &[(&str, Work)] = &[
     ("compile", |quick| compile(quick, ours)),
     ("peer-compile", |quick| compile(quick, theirs)),

@@ -117,6 +117,15 @@ fn text(size: u64) -> u64 {
     scaled(size, 0.1)
 }
 
+/// Converts a number as Go does on amd64: negative numbers wrap around, and too large ones become 2⁶³.
+fn go_u64(number: f64) -> u64 {
+    match number {
+        _ if number < 0.0 => number as i64 as u64,
+        _ if number < 18_446_744_073_709_551_616.0 => number as u64,
+        _ => 1 << 63,
+    }
+}
+
 /// Multiplies and rounds up.
 pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
@@ -153,7 +162,7 @@ impl Pricing {
                     Some(Value::Int(depth)) => *depth as f64,
                     _ => 1.0,
                 };
-                11_u64.saturating_add((plain(0) as f64 * depth) as u64)
+                11_u64.wrapping_add(go_u64(plain(0) as f64 * depth))
             }
             Self::SelfCompare(index) => self_compare(args.get(index)),
             Self::Sets(factor) => 1_u64.saturating_add((plain(0).saturating_mul(plain(1)) as f64 * factor) as u64),

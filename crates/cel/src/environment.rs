@@ -1,4 +1,4 @@
-//! The declarations that expressions can use.
+//! The variables and types that expressions can use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -56,7 +56,7 @@
 //! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its tree has at most 400. Comparisons, conversions to JSON and
 //!   texts of deeper data than 256 levels fail. No other function recurses into data.
 //! - **Size.** An expression has at most 100,000 code points, 300,000 parts after its macros are expanded, and 500 constant patterns.
-//!   A schema below 200 levels is invisible.
+//!   A schema below 200 levels, or with a path of more than 1,000 bytes, is invisible.
 //! - **Time.** The cost model of cel-go does not count all work: comparing two large objects costs one unit. So an evaluation also counts
 //!   work, about a nanosecond a unit of an optimized build, and ends with [`EvalError::is_out_of_budget`] after 100 units of work for each
 //!   unit of its budget, plus 1,000,000.

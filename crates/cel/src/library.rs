@@ -55,6 +55,11 @@ pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bo
     (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
 }
 
+/// Returns the function `sum` for the signature that the type checker found.
+pub(crate) fn sum(overload: Option<&str>) -> Function {
+    lists::sum_of(overload)
+}
+
 fn unknown<'a>(_: &mut Meter, _: &[Value<'a>]) -> Returned<'a> {
     None
 }
@@ -99,6 +104,10 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
             false => Failure::new(format!("no such overload: {name}")),
         };
     }
+    if let ("flatten", [receiver, depth @ ..]) = (name, args) {
+        let depth: Vec<_> = depth.iter().map(|depth| depth.type_of().to_string()).collect();
+        return Failure::new(format!("no such overload: {}.flatten({})", receiver.type_of(), depth.join(", ")));
+    }
     let types: Vec<_> = args.iter().map(|arg| arg.type_of().name().to_string()).collect();
     Failure::new(format!("no such overload: {name}({})", types.join(", ")))
 }
@@ -109,6 +118,12 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
         [Value::String(left), Value::String(right)] => Some((left, right)),
         _ => None,
     }
+}
+
+/// Whether the first item of a list, by which cel-go chooses the signature, has a property. An empty list has all properties.
+fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
+    let [Value::List(list), ..] = args else { return true };
+    list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))
 }
 
 fn one_text<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v str> {

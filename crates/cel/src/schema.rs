@@ -174,7 +174,7 @@ impl Schema {
 
     /// Reads the schema of a value.
     ///
-    /// Parts deeper than 200 levels are invisible to expressions.
+    /// Parts deeper than 200 levels, or with a path of more than 1,000 bytes, are invisible to expressions.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }

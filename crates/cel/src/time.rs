@@ -114,7 +114,9 @@ impl Timestamp {
     /// Returns the span from another point in nanoseconds.
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
-        i64::try_from(nanos(self) - nanos(other)).map_err(|_| Failure::new("integer overflow"))
+        let span = i64::try_from(nanos(self) - nanos(other)).ok();
+        // As in Go, the smallest span means an overflow.
+        span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 
     /// Returns the date and the clock time in a time zone: an IANA name or an offset such as `-02:30`.

@@ -217,7 +217,7 @@ pub(crate) fn index(key: &Value<'_>) -> Result<i64, Failure> {
         Value::Int(index) => Ok(*index),
         Value::Uint(index) => Ok(i64::try_from(*index).unwrap_or(i64::MAX)),
         Value::Double(index) if index.fract() == 0.0 && index.abs() < 9e18 => Ok(*index as i64),
-        Value::Double(index) => Err(Failure::new(format!("unsupported index value {index} in list"))),
+        Value::Double(_) => Err(Failure::new(format!("unsupported index value {} in list", key.plain()))),
         other => Err(Failure::new(format!("unsupported index type '{}' in list", other.type_of().name()))),
     }
 }

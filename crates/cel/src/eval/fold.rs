@@ -118,10 +118,15 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn insert(&mut self, insert: &'e Insert) -> Evaluated<'a> {
         let map = self.local(insert.slot);
         self.meter.pay(1)?;
+        let map = map?;
         let key = insert.key.as_ref().map(|key| self.eval(key)).transpose()?;
-        let value = self.eval(&insert.value)?;
+        let value = self.eval(&insert.value);
+        if is_spent(&value) {
+            return value;
+        }
         self.meter.pay(1)?;
-        let Value::Map(mut map) = map? else { return Err(Failure::no_overload()) };
+        let value = value?;
+        let Value::Map(mut map) = map else { return Err(Failure::no_overload()) };
         self.slots[insert.slot] = None;
         let entries = match (key, value) {
             (Some(key), value) => vec![(key, value)],

@@ -67,8 +67,17 @@ fn to_double<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Parses a number as Go does, which also accepts hexadecimal numbers and underscores. Those are refused here.
+/// Parses a number as Go does, with underscores between digits. Go's hexadecimal numbers are refused here.
 pub(super) fn parse_float(text: &str) -> Option<f64> {
+    let mut parts = text.split('_').peekable();
+    while let Some(part) = parts.next() {
+        if let Some(next) = parts.peek()
+            && !(part.ends_with(|c: char| c.is_ascii_digit()) && next.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            return None;
+        }
+    }
+    let text = &*text.replace('_', "");
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let special = ["inf", "infinity", "nan"].iter().any(|name| digits.eq_ignore_ascii_case(name));
     let valid = special || digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Function, Returned, arithmetic, strings};
+use super::{Function, Returned, arithmetic, first_is, strings};
 use crate::ast::operator;
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -11,7 +11,7 @@ use crate::value::{List, Value};
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "isSorted" => is_sorted,
-        "sum" => sum,
+        "sum" => sum_of(None),
         "max" => |meter, args| extreme(meter, args, "max", Ordering::Less),
         "min" => |meter, args| extreme(meter, args, "min", Ordering::Greater),
         "slice" => slice,
@@ -55,9 +55,12 @@ fn with_items<'a>(
 }
 
 fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    if !first_is(args, is_ordered) {
+        return None;
+    }
     with_items(meter, args, |items, _| {
         for pair in items.windows(2) {
-            if pair[0].compare(&pair[1])?.is_gt() {
+            if comparison(&pair[0], &pair[1])? == Some(Ordering::Greater) {
                 return Ok(Value::Bool(false));
             }
         }
@@ -65,14 +68,42 @@ fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-fn sum<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+fn is_ordered(value: &Value<'_>) -> bool {
+    arithmetic::supports(operator::LESS, value)
+}
+
+/// Returns the order of two items. As in kube-apiserver, `None` for items that have no order, such as numbers that are not a number.
+fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
+    match is_ordered(left) {
+        true => Ok(left.compare(right).ok()),
+        false => Err(Failure::no_overload()),
+    }
+}
+
+/// Returns the function `sum` for a signature, which decides about the sum of an empty list.
+pub(super) fn sum_of(overload: Option<&str>) -> Function {
+    match overload {
+        Some("list_uint_sum_uint") => |meter, args| sum(meter, args, Value::Uint(0)),
+        Some("list_double_sum_double") => |meter, args| sum(meter, args, Value::Double(0.0)),
+        Some("list_duration_sum_duration") => |meter, args| sum(meter, args, Value::Duration(0)),
+        _ => |meter, args| sum(meter, args, Value::Int(0)),
+    }
+}
+
+fn sum<'a>(meter: &mut Meter, args: &[Value<'a>], empty: Value<'a>) -> Returned<'a> {
     let add = arithmetic::function(operator::ADD)?;
+    let is_summand =
+        |first: &Value<'_>| matches!(first, Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_));
+    if !first_is(args, is_summand) {
+        return None;
+    }
     with_items(meter, args, |items, meter| {
         let mut total = match items.first() {
             Some(Value::Uint(_)) => Value::Uint(0),
             Some(Value::Double(_)) => Value::Double(0.0),
             Some(Value::Duration(_)) => Value::Duration(0),
-            _ => Value::Int(0),
+            Some(_) => Value::Int(0),
+            None => empty,
         };
         for item in items {
             total = add(meter, &[total, item]).unwrap_or_else(|| Err(Failure::no_overload()))?;
@@ -82,13 +113,16 @@ fn sum<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 }
 
 fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Ordering) -> Returned<'a> {
+    if !first_is(args, is_ordered) {
+        return None;
+    }
     with_items(meter, args, |items, _| {
         let mut items = items.into_iter();
         let Some(mut found) = items.next() else {
             return Err(Failure::new(format!("{name} called on empty list")));
         };
         for item in items {
-            if found.compare(&item)? == replaced {
+            if comparison(&found, &item)? == Some(replaced) {
                 found = item;
             }
         }

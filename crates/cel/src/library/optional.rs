@@ -1,6 +1,6 @@
 //! Optional values.
 
-use super::{Function, Returned};
+use super::{Function, Returned, first_is};
 use crate::ast::operator;
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -44,6 +44,9 @@ fn has_value<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::List(list)] = args else { return None };
+    if !first_is(args, |first| matches!(first, Value::Optional(_))) {
+        return None;
+    }
     if let Err(failure) = meter.items(list.len()) {
         return Some(Err(failure));
     }

@@ -1,6 +1,6 @@
 //! Strings. Positions count code points.
 
-use super::{Function, Returned, format, one_text, two_texts};
+use super::{Function, Returned, first_is, format, one_text, two_texts};
 use crate::error::Failure;
 use crate::meter::{ITEM, Meter};
 use crate::value::Value;
@@ -170,6 +170,9 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         [Value::List(list), Value::String(separator)] => (list, &**separator),
         _ => return None,
     };
+    if !first_is(args, |first| first.as_str().is_some()) {
+        return None;
+    }
     let mut text = String::new();
     for (index, item) in list.iter().enumerate() {
         let item = match item {

@@ -152,7 +152,10 @@ impl Planner<'_> {
         {
             return Ok(plan(args));
         }
-        let (function, mut stops_early) = library::function(name, args.len(), overload.is_some());
+        let (mut function, mut stops_early) = library::function(name, args.len(), overload.is_some());
+        if &**name == "sum" {
+            function = library::sum(overload);
+        }
         if let ("matches" | "find" | "findAll", [_, Plan::Const(Value::String(pattern)), ..]) = (&**name, &*args) {
             let pattern_length = pattern.chars().count() as u64;
             let compiled = self.compile(pattern)?;

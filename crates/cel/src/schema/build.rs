@@ -11,6 +11,8 @@ use crate::types::Type;
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The maximum depth of a schema.
 const MAX_DEPTH: usize = 200;
+/// The maximum length of the path of a schema. The type of each object has its path as its name.
+const MAX_PATH: usize = 1_000;
 const QUOTES: u64 = 2;
 const DATE_SIZE: u64 = 12;
 const MIN_DATE_TIME_SIZE: u64 = 21;
@@ -75,7 +77,7 @@ fn build(node: &dyn Node, root: bool, type_name: &str, depth: usize) -> Schema {
         let max = limit(node, "maxLength").map_or(MAX_REQUEST_BYTES - QUOTES, |limit| limit.saturating_mul(4));
         return sized(Shape::IntOrString, Type::Dyn, max, 1);
     }
-    let Some(depth) = depth.checked_sub(1) else {
+    let Some(depth) = depth.checked_sub(1).filter(|_| type_name.len() <= MAX_PATH) else {
         return Schema { shape: Shape::Unknown { preserved: true, type_name: "".into() }, ..blank };
     };
     match text(node, "type") {

@@ -37,7 +37,8 @@ impl<'a> Key<'a> {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
-            Value::Double(value) => Self::Double(value.to_bits()),
+            // Both zeros are the same key.
+            Value::Double(value) => Self::Double((value + 0.0).to_bits()),
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
         })
@@ -81,6 +82,9 @@ const FEW: usize = 8;
 
 impl<'a> Entries<'a> {
     fn position(&self, key: &Key<'a>) -> Option<usize> {
+        if matches!(key, Key::Double(bits) if f64::from_bits(*bits).is_nan()) {
+            return None;
+        }
         match self.index.is_empty() {
             true => self.list.iter().position(|(known, _)| known == key),
             false => self.index.get(key).copied(),

@@ -248,6 +248,13 @@ fn deep_and_odd_schemas_are_read() {
         |inner: Json| Json::Object([("type".into(), "array".into()), ("items".into(), inner)].into_iter().collect());
     let deep: &'static Json = Box::leak(Box::new((0..5_000).fold(json!({"type": "string"}), |inner, _| list(inner))));
     assert!(Schema::new(deep).cel_type().is_none());
+    let long = "n".repeat(500);
+    let leaves: serde_json::Map<_, _> = (0..20_000).map(|leaf| (leaf.to_string(), json!({"type": "object"}))).collect();
+    let leaves = json!({"type": "object", "properties": leaves});
+    let wide = (0..100).fold(leaves, |inner, _| json!({"type": "object", "properties": {&long: inner}}));
+    let environment = Environment::new().data("self", &Arc::new(Schema::new(&wide)));
+    assert!(environment.compile(&format!("has(self.{long})")).is_ok());
+    assert!(environment.compile(&format!("has(self.{long}.{long}.{long}.{long})")).is_err());
     let object = |inner| json!({"type": "object", "properties": {"a": inner}});
     let deep = (0..150).fold(json!({"type": "string"}), |inner, _| object(inner));
     let environment = Environment::new().data("self", &Arc::new(Schema::resource(&deep)));

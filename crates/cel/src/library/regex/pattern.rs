@@ -1,5 +1,6 @@
 //! Patterns in the syntax of RE2.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
@@ -40,6 +41,7 @@ impl Pattern {
     /// Go's reason if the pattern is wrong.
     pub(crate) fn parse(pattern: &str) -> Result<Self, String> {
         let wrong = |reason: &str| format!("error parsing regexp: {reason}");
+        let pattern = &*unquoted(pattern);
         let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);
         let parsed = parsed.map_err(|error| wrong(&go_reason(&error)))?;
         let Ok(review) = visit(&parsed, Review::default());
@@ -79,6 +81,29 @@ impl Pattern {
         };
         self.compiled.get_or_init(compile).as_ref().map_err(Clone::clone)
     }
+}
+
+/// Replaces `\Q…\E`, which the crate `regex` does not know, by the escaped text.
+fn unquoted(pattern: &str) -> Cow<'_, str> {
+    if !pattern.contains("\\Q") {
+        return pattern.into();
+    }
+    let (mut text, mut rest) = (String::new(), pattern);
+    while let Some((before, after)) = rest.split_once('\\') {
+        text.push_str(before);
+        if let Some(quoted) = after.strip_prefix('Q') {
+            let (inner, behind) = quoted.split_once("\\E").unwrap_or((quoted, ""));
+            text.push_str(&regex::escape(inner));
+            rest = behind;
+        } else {
+            let mut chars = after.chars();
+            text.push('\\');
+            text.extend(chars.next());
+            rest = chars.as_str();
+        }
+    }
+    text.push_str(rest);
+    text.into()
 }
 
 fn replaced(pattern: &str, replacements: &[(Span, &str)]) -> String {
@@ -201,7 +226,11 @@ fn go_reason(error: &regex_syntax::ast::Error) -> String {
         ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{here}`"),
         ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
         ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
-        ErrorKind::RepetitionMissing => format!("missing argument to repetition operator: `{here}`"),
+        ErrorKind::RepetitionMissing => {
+            let lazy = from.as_bytes().get(1) == Some(&b'?');
+            let operator = from.get(..if lazy { 2 } else { 1 }).unwrap_or_default();
+            format!("missing argument to repetition operator: `{operator}`")
+        }
         ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{here}`"),
         ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".into(),
         ErrorKind::EscapeUnrecognized | ErrorKind::UnsupportedBackreference => {
