@@ -71,11 +71,11 @@ async fn main() -> pintle::Result<()> {
     if std::env::args().any(|argument| argument == "--cluster") {
         return Ok(serve(Manager::infer("websites")?).run_until_signal().await?);
     }
-    let cluster = Cluster::embedded().await?;
+    let (cluster, stop) = (Cluster::embedded().await?, CancellationToken::new());
     let mut config = ClientConfig::new(format!("https://{address}"));
     config.tls.ca = Some(PemSource::File(directory.path().join("ca.crt")));
     tokio::select! {
-        ended = serve(Manager::new("websites", cluster.clone())).run(&CancellationToken::new()) => Ok(ended?),
+        ended = serve(Manager::new("websites", cluster.clone())).run(&stop) => Ok(ended?),
         used = send_reviews(&cluster, RestClient::new(config)?) => used,
     }
 }

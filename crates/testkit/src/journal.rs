@@ -80,9 +80,8 @@ impl Journal {
         }
     }
 
-    /// Records the answer to a write of a Lease.
-    pub(crate) fn lease_written(&self, process: &str, answer: &[u8]) {
-        let Ok(lease) = serde_json::from_slice::<Value>(answer) else { return };
+    /// Records a stored Lease after a write of a process.
+    pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
         let (lease, holder) = (text("/metadata/name"), text("/spec/holderIdentity"));
