@@ -22,20 +22,19 @@ struct Website {
 #[resource(group = "example.com", version = "v1alpha1", kind = "Website", stored = false)]
 struct OldWebsite {
     metadata: ObjectMeta,
-    domain: String,
+    /// Separated by commas.
+    domains: String,
 }
 
 impl From<OldWebsite> for Website {
     fn from(old: OldWebsite) -> Self {
-        Self { metadata: old.metadata, domains: vec![old.domain] }
+        Self { metadata: old.metadata, domains: old.domains.split(',').map(Into::into).collect() }
     }
 }
 
-impl TryFrom<Website> for OldWebsite {
-    type Error = &'static str;
-    fn try_from(Website { metadata, domains }: Website) -> Result<Self, Self::Error> {
-        let [domain] = domains.try_into().map_err(|_| "v1alpha1 has exactly one domain")?;
-        Ok(Self { metadata, domain })
+impl From<Website> for OldWebsite {
+    fn from(site: Website) -> Self {
+        Self { metadata: site.metadata, domains: site.domains.join(",") }
     }
 }
 
@@ -71,7 +70,7 @@ async fn main() -> pintle::Result<()> {
     if std::env::args().any(|argument| argument == "--cluster") {
         return Ok(serve(Manager::infer("websites")?).run_until_signal().await?);
     }
-    let cluster = Cluster::embedded().await?;
+    let (cluster, stop) = (Cluster::embedded().await?, CancellationToken::new());
     let mut config = ClientConfig::new(format!("https://{address}"));
     config.tls.ca = Some(PemSource::File(directory.path().join("ca.crt")));
     let stop = CancellationToken::new();
@@ -95,6 +94,6 @@ async fn send_reviews(cluster: &Cluster, client: RestClient) -> pintle::Result<(
     let request = json!({"uid": "2", "desiredAPIVersion": "example.com/v1alpha1", "objects": [site]});
     let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
     let old = ask("convert/example.com/websites", &review).await?;
-    assert_eq!(old["response"]["convertedObjects"][0]["domain"], "Blog.test");
+    assert_eq!(old["response"]["convertedObjects"][0]["domains"], "Blog.test");
     Ok(())
 }

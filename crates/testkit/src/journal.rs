@@ -1,6 +1,7 @@
 //! What happened in one run: requests, and the times at which processes end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
 use serde_json::Value;
@@ -11,6 +12,9 @@ use crate::SentRequest;
 /// How many requests a run may have. An operator without a fault never gets there: it would be a loop without a delay, in which the
 /// paused clock never advances.
 const MAX_REQUESTS: usize = 50_000;
+/// How many requests may begin within one second on the paused clock. A loop without a delay is found before it has sent all requests of a
+/// run.
+const MAX_RATE: usize = 2_000;
 
 /// How the cause of a panic begins.
 pub(crate) const PANICKED: &str = "it panicked";
@@ -27,6 +31,8 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
+    /// The begin of the current second, and the number of requests before it.
+    second: (Instant, usize),
     /// Panics of processes, and errors of processes that nothing disturbed.
     ended: Vec<(String, String)>,
 }
@@ -48,6 +54,7 @@ impl Journal {
             leases: Vec::new(),
             last_activity: Instant::now(),
             is_flooded: false,
+            second: (Instant::now(), 0),
             ended: Vec::new(),
         };
         Self { inner: Mutex::new(inner) }
@@ -56,7 +63,11 @@ impl Journal {
     /// Adds a request. Returns its index, or `None` if there are too many.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
         let mut inner = self.lock();
-        if inner.requests.len() >= MAX_REQUESTS {
+        let sent = inner.requests.len();
+        if inner.second.0.elapsed() >= Duration::from_secs(1) {
+            inner.second = (Instant::now(), sent);
+        }
+        if sent >= MAX_REQUESTS || sent - inner.second.1 >= MAX_RATE {
             inner.is_flooded = true;
             return None;
         }
@@ -80,9 +91,8 @@ impl Journal {
         }
     }
 
-    /// Records the answer to a write of a Lease.
-    pub(crate) fn lease_written(&self, process: &str, answer: &[u8]) {
-        let Ok(lease) = serde_json::from_slice::<Value>(answer) else { return };
+    /// Records a stored Lease after a write of a process.
+    pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
         let (lease, holder) = (text("/metadata/name"), text("/spec/holderIdentity"));

@@ -89,7 +89,7 @@ pub async fn eventually_within<T: Debug>(
 }
 
 /// Observes a value for some time, by tokio's clock, and checks that `accept` returns true each time. Returns the last value. The value
-/// is observed at least once, and once more at the end. The intervals are the same as for [`eventually`].
+/// is observed at least once, and once more at the end. It uses the intervals of [`eventually`].
 ///
 /// # Errors
 ///

@@ -184,6 +184,7 @@ impl Link {
         };
         let uri = head.uri.clone();
         let revision = self.server.resource_version();
+        let request_body = body.clone();
         let answer = self.server.in_process().call(Request::from_parts(head, Full::new(body))).await?;
         let code = answer.status().as_u16();
         if sent.verb == Some(RequestVerb::Watch) && answer.status().is_success() {
@@ -198,7 +199,7 @@ impl Link {
         let body = body.collect().await?.to_bytes();
         let has_written = self.server.resource_version() != revision;
         if sent.is_write() && sent.resource == "leases" && has_written {
-            self.journal.lease_written(&self.process, &body);
+            self.record_lease(sent, &uri, &request_body, &body).await;
         }
         let changes = match is_watched && has_written {
             true => self.changes(sent, &uri, before, &body).await,
@@ -210,6 +211,25 @@ impl Link {
         }
         sleep(fate.after).await;
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
+    }
+
+    /// Records a write of a Lease. A fault may have replaced the answer, so the server is asked what it stored.
+    async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
+        let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
+        let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
+        let lease = match parse(answer).filter(is_stored) {
+            Some(lease) => lease,
+            None => {
+                let Some(wanted) = parse(request) else { return };
+                let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
+                match self.read(&object_path(uri, sent, name)).await {
+                    // Otherwise the write failed.
+                    Some(stored) if stored["spec"] == wanted["spec"] => stored,
+                    _ => return,
+                }
+            }
+        };
+        self.journal.lease_written(&self.process, &lease);
     }
 
     /// Cuts the connection, and kills the process if that is its fate.

@@ -24,6 +24,9 @@ const TURN: usize = 32;
 /// 2(*n* − 1) conversions. The hub should have every field that some version has, because a round trip loses the others. Pass the value to
 /// [`Webhooks::convert`](crate::Webhooks::convert).
 ///
+/// A conversion that fails fails every list and watch that has the object, and the API server retries it without end. Prefer [`From`]. Keep
+/// values that a version lacks in an annotation, or reject them in a validating webhook.
+///
 /// A conversion may change labels and annotations. All other metadata is taken from the object that was sent, because the API server ignores
 /// or rejects its changes.
 ///

@@ -37,7 +37,7 @@ impl<W: World> Lab<W> {
         loop {
             self.server.settle().await;
             if self.journal.is_flooded() {
-                let what = format!("{} requests in one run", self.journal.len());
+                let what = format!("it sends requests in a loop, {} so far", self.journal.len());
                 return Err(Violation::NotSteady { what, requests: self.journal.tail(SHOWN) });
             }
             let quiet = self.journal.last_activity() + self.settings.quiet;

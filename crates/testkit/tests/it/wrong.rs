@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
-use pintle_meta::{ObjectMeta, Patch, WriteOptions};
+use pintle_meta::{ObjectKey, ObjectMeta, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
 use pintle_testkit::{Kit, SentRequest, Violation};
 
@@ -56,24 +56,31 @@ fn write_of_an_idle_operator_is_caught() {
     assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
 }
 
-/// Changes its child each second.
-fn never_ends(cluster: Cluster) -> Manager {
+/// Changes a ConfigMap each second. If it watches the ConfigMap, each change causes the next one at once.
+fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
     let count = AtomicUsize::new(0);
-    let publish = move |site: Arc<Website>, cx: Context<Website>| {
+    let publish = move |_: Arc<Website>, cx: Context<Website>| {
         let data = BTreeMap::from([("count".to_owned(), count.fetch_add(1, Ordering::Relaxed).to_string())]);
         async move {
-            cx.apply(ConfigMap { data, ..config_map(&site) }).await?;
+            cx.apply_unowned(ConfigMap { metadata: ObjectMeta::new("default", "blog"), data }).await?;
             Ok(Action::requeue_after(SECOND))
         }
     };
-    manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+    let blog = |_: &ConfigMap| [ObjectKey::new("default", "blog")];
+    let controller = match is_watching {
+        true => Controller::new().watches(blog),
+        false => Controller::new().reads::<ConfigMap>(),
+    };
+    manager(cluster, controller.reconcile(publish))
 }
 
 #[test]
 fn endless_work_is_caught() {
-    let kit = Kit::new(never_ends).create(site("blog")).limit(90 * SECOND);
-    let Err(Violation::NotSteady { what, requests }) = kit.survives_crashes() else { panic!("not caught") };
-    assert!(what.starts_with("it still writes after 90 s") && requests.len() > 10, "{what}");
+    for (is_watching, expected) in [(false, "it still writes after 90 s"), (true, "it sends requests in a loop, 20")] {
+        let kit = Kit::new(move |cluster| never_ends(cluster, is_watching)).create(site("blog")).limit(90 * SECOND);
+        let Err(Violation::NotSteady { what, requests }) = kit.survives_crashes() else { panic!("not caught") };
+        assert!(what.starts_with(expected) && requests.len() > 10, "{what}");
+    }
 }
 
 /// A service of each replica writes, whether the replica leads or not.
@@ -93,7 +100,7 @@ fn write_without_leading_is_caught() {
     let kit = Kit::new(writes_before_it_leads).create(site("blog"));
     match kit.survives_reordering(0..4) {
         Err(Violation::TwoLeaders { writes, .. }) => {
-            assert!(writes[0].contains("configmaps default/rogue while"), "{writes:?}");
+            assert!(writes[0].contains(" sent create configmaps "), "{writes:?}");
         }
         other => panic!("not caught: {other:?}"),
     }
