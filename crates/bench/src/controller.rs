@@ -3,7 +3,7 @@
 //! A controller reconciles the ConfigMaps that [`fill`] has created. In the workload `noop`, a reconciliation only gets the object from the
 //! cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation. The object is settled
 //! when a later reconciliation sees the annotation. The clock starts at the start of the process and stops when all objects are settled. CPU
-//! and memory belong to the whole process.
+//! and memory include the whole process.
 
 mod maps;
 mod progress;
