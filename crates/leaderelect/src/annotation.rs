@@ -15,9 +15,9 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before Leases existed.
 ///
-/// The lock stores times in whole seconds. A write keeps all other data of the object. While the record is unreadable,
-/// every `get` fails, and no contender leads until the record is repaired by hand. The error names the object and the
-/// annotation.
+/// The lock stores times in whole seconds. A write keeps all other data of the object. If the record is unreadable,
+/// every `get` fails, and no contender leads until the record is repaired by hand. The error contains the object and
+/// the annotation.
 ///
 /// # Examples
 ///

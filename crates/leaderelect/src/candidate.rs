@@ -49,8 +49,8 @@ pub struct LeaseCandidateSpec {
     /// When the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// When the candidate last renewed or answered a ping. After half an hour without either, the candidate counts as
-    /// gone.
+    /// The time of the candidate's last renewal or last answer to a ping. Half an hour after this time, the candidate
+    /// counts as gone.
     pub renew_time: Option<MicroTime>,
     /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
@@ -67,8 +67,8 @@ pub struct LeaseCandidateSpec {
 }
 
 impl LeaseCandidateSpec {
-    /// Creates a contender for the Lease `lease_name` with `version` as binary and emulation version, and the strategy
-    /// [`OLDEST_EMULATION_VERSION`].
+    /// Creates the description of a contender for the Lease `lease_name`. `version` is its binary version and its
+    /// emulation version. The strategy is [`OLDEST_EMULATION_VERSION`].
     pub fn new(lease_name: &str, version: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -90,8 +90,8 @@ impl LeaseCandidateSpec {
 ///
 /// Run it next to a [coordinated](crate::LeaderElectionConfig::coordinated) elector with the same identity. The server
 /// needs the feature gate `CoordinatedLeaderElection`. Kubernetes has the API `v1alpha2` since 1.32 and `v1beta1` since
-/// 1.33. The object is written in the version that `api` uses. The clocks of all contenders and of the control plane
-/// must agree to within a few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
+/// 1.33. The candidate writes the object in the API version of `api`. The clocks of all contenders and of the control
+/// plane must agree to within a few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
 ///
@@ -132,7 +132,7 @@ pub struct Candidate<A> {
 /// The interval between renewals without a ping: client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// The interval between reads for a ping while there is no watch. The control plane waits 5 s for an answer.
+/// The interval between reads that look for a ping if there is no watch. The control plane waits 5 s for an answer.
 const POLL: Duration = Duration::from_secs(2);
 
 /// The timeout of a request.
@@ -234,7 +234,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // Make the time of the answer later than the ping, even if the clocks of both sides differ.
+        // Make the time of the answer later than the time of the ping, even if the clocks of the candidate and the
+        // control plane differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));

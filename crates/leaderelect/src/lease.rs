@@ -43,10 +43,10 @@ impl Lease {
 pub struct LeaseSpec {
     /// The holder.
     pub holder_identity: Option<String>,
-    /// How many seconds the lease is valid after a renewal. Servers accept 1 or more.
+    /// The number of seconds for which the lease is valid after a renewal. Servers accept 1 or more.
     pub lease_duration_seconds: Option<i32>,
-    /// When the term began. An unreadable time counts as absent. So a wrong time of another program does not make the
-    /// whole lease unreadable.
+    /// When the term began. An unreadable time counts as absent, so that a wrong time from another program does not
+    /// make the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
     /// When the holder last renewed the lease. An unreadable time counts as absent.
     pub renew_time: Option<MicroTime>,
@@ -61,8 +61,8 @@ pub struct LeaseSpec {
     /// Other fields of the server. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The unreadable times as text, or an empty string. Electors compare this text. So they notice the renewals of a
-    /// holder that writes unreadable times. The text is never written.
+    /// The unreadable times as text, or an empty string. Electors compare this text, so that they detect the renewals
+    /// of a holder that writes unreadable times. The text is never written.
     #[serde(skip)]
     pub unreadable_times: String,
 }

@@ -13,7 +13,7 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Returns how long to try a release that the configuration decides about. Zero means no release.
+    /// Returns the time limit of a release according to the configuration. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
@@ -69,7 +69,7 @@ impl Machine {
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // The strategy and the preferred holder only concern the term.
+            // Clear the strategy and the preferred holder, because they apply only to the term.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;

@@ -102,7 +102,7 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // The elector contends again. Once it reaches the server, it observes the next leader.
+    // The elector contends again. When it reaches the server, it observes the next leader.
     a.client.faults().heal();
     // A request without a response times out, and a pause follows.
     pass(3.4 + 4.4).await;
@@ -363,7 +363,7 @@ async fn term_end_reports_the_outcome_of_the_work() {
     assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work panicked".into()))));
 }
 
-/// The work notices the end of the term earlier than the guard does.
+/// The work detects the end of the term earlier than the guard does.
 #[tokio::test(start_paused = true)]
 async fn work_returning_after_term_end_does_not_end_election() {
     let server = server();
@@ -384,7 +384,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process is stopped for longer than the deadline. The work is the first code that notices the
+                    // The process is stopped for longer than the deadline. The work is the first code that detects the
                     // end of the term.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);

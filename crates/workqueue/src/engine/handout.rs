@@ -46,8 +46,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// Marks a key that is no longer in the order as not dirty when this value is dropped. It is used for the case that
-/// user code panics.
+/// A guard that marks a key as not dirty when it is dropped. It is used if user code panics after the key was removed
+/// from the order.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -63,7 +63,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Undoes an add. This may remove the record of the key.
+    /// Marks the key as not dirty. This may remove the record of the key.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -86,7 +86,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Catch a panic of the order. The thread may already be unwinding, because a worker panicked.
+            // Catch a panic of the order, because the thread may already be unwinding after a panic of a worker.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }

@@ -314,7 +314,7 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// What the test with races knows about a key.
+/// The data that the test with races records about a key.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,

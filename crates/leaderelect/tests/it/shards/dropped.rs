@@ -58,7 +58,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
     starts.into_inner().unwrap()
 }
 
-/// Actions with a permit keep their time.
+/// A permit keeps its deadline.
 #[tokio::test(start_paused = true)]
 async fn shard_work_resumes_after_permits_of_dropped_run() {
     let after_drop = async |reuse_identity, given_back| {

@@ -42,10 +42,10 @@ pub(crate) struct Node {
     /// The time until which client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// When its running effects end at the latest, on the clock of this node.
+    /// The latest time at which its running effects end, on the clock of this node.
     pub(crate) effects: Vec<Duration>,
-    /// The ends of effects that slept during a suspend. Their timeouts use a clock that stopped, so the effects may last longer than the
-    /// term. Only a token would stop them. They are counted, but they break no rule.
+    /// The ends of effects that were running at a suspend. Their timeouts use a clock that stops during a suspend, so the effects may
+    /// last longer than the term. Only a fencing token would stop them. They are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// When this node last learned of another holder.
@@ -88,8 +88,8 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns whether a write that is sent at this time is in time. It is if the version that the node has seen has not expired, or if
-    /// another lease duration has passed since its expiry. The node does not notice versions during a term and a release.
+    /// Returns whether the node may send a write at this time. It may if the last version that the node has seen has not expired, or if
+    /// another lease duration has passed since the expiry. The node does not record versions during a term and a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -100,7 +100,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing, but it acts on its belief when it resumes.
+        // A halted process does nothing, but when it resumes, it acts according to its last known state.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
