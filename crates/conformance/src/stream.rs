@@ -10,7 +10,7 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// The maximum number of buffered frames. It is much more than a case needs. If a server sends more frames, it must wait.
+/// The maximum number of buffered frames, which is much more than a case needs. A server that sends more frames must wait.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {

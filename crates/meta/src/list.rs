@@ -15,7 +15,7 @@ pub struct List<T> {
     /// The metadata of the list.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. If the list is `null`, as Go writes an empty list of some kinds, this is empty.
+    /// The objects, sorted by key. A `null` is decoded as an empty list, because Go writes some empty lists as `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }

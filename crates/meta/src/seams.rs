@@ -13,9 +13,9 @@ use crate::{
 /// The read access to one resource that a reflector needs: client-go's `ListerWatcher`.
 ///
 /// A value of this type has a fixed resource and namespace. Selectors are part of the options of each request. Objects
-/// are delivered as JSON bytes, and the consumer decodes them. So an object that cannot be decoded, or that exceeds the
-/// size limit, does not fail the whole list. For a source that has objects instead of bytes, implement
-/// [`ObjectSource`](crate::ObjectSource).
+/// are delivered as JSON bytes, and the consumer decodes them. Therefore, if an object cannot be decoded or exceeds the
+/// size limit, only this object fails, and not the whole list. For a source that has objects instead of bytes,
+/// implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
@@ -76,7 +76,7 @@ pub enum ListPart {
 
 /// Access to single objects of one resource.
 ///
-/// Keys must have a namespace if the resource is namespaced. Otherwise they must not have one.
+/// Keys must have a namespace if the resource is namespaced, and must not have one if it is cluster-scoped.
 ///
 /// # Cancel safety
 ///

@@ -25,7 +25,8 @@ impl<'r> StructFields<'r> {
         Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Continues from an earlier occurrence of the struct, if there is one. Go decodes a repeated struct into the same memory.
+    /// Starts with the members of an earlier occurrence of the struct, if there is one, because Go decodes a repeated struct into the
+    /// same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }

@@ -15,7 +15,7 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// Held during the lookup and the installation, so that only one thread does them.
+    /// A lock for the lookup and the installation, so that only one thread installs the tool.
     one_at_a_time: Mutex<()>,
 }
 

@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// Crates that may use fewer crates than their layer allows, and the reason. The rule also applies to their tests.
+/// Crates with stricter rules than their layer, and the reasons. The rules also apply to the tests of these crates.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",

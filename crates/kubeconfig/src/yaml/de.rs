@@ -1,5 +1,5 @@
-//! A serde deserializer for a YAML tree. Its errors name the field and the line. They never show a value, because a
-//! value can be a secret.
+//! A serde deserializer for a YAML tree. Its errors contain the field and the line, but never a value, because a value
+//! can be a secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;

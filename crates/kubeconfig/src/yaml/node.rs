@@ -78,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // Where libyaml differs from the specification, follow libyaml: kubectl uses it.
+    // Where libyaml differs from the specification, follow libyaml, because kubectl uses it.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,

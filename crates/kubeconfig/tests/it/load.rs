@@ -216,7 +216,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// kubectl reads `yes` without quotes as a boolean, and would reject the whole file.
+/// kubectl reads `yes` without quotes as a boolean. If the quotes were missing, it would reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -247,7 +247,8 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
     // If the process has only one subscriber, the first thread that reaches an event decides whether the event is on
-    // for all threads. That thread may have no subscriber. With a second subscriber, each thread decides for itself.
+    // for all threads. That thread may have no subscriber. With a second subscriber, tracing asks the subscriber of
+    // each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();
