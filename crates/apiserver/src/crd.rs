@@ -1,6 +1,6 @@
 //! Custom resource definitions and the kinds that they define.
 //!
-//! [`settle`] does the work of kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
+//! [`settle`] corresponds to kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
 //! [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
 //! definition's schema.
 

@@ -23,7 +23,7 @@
 //! # Main types
 //!
 //! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It ends when it is [shut down](ApiServer::shutdown) or dropped.
-//! - A [`Plan`] is a server on top of a live cluster. It reports the changes that a controller would make, and changes nothing in the
+//! - A [`Plan`] is a server that reads from a live cluster. It reports the changes that a controller would make, and never writes to the
 //!   cluster.
 //! - A [`faults::Rule`] injects a fault into some requests, a limited number of times. Rules are added with [`ApiServer::faults`].
 //!
@@ -56,8 +56,7 @@
 //! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
 //! `kubernetes`. They use the same handlers as requests of clients.
 
-/// Fails to compile if one of these types implements `Debug`. These types must not implement it, because their values may contain a Secret
-/// or a token.
+/// Does not compile if one of these types implements `Debug`, because their values may contain a Secret or a token.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

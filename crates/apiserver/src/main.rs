@@ -73,7 +73,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // A failed write to standard error is ignored, because it cannot be reported.
+            // Ignore a failed write to standard error, because it cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
@@ -125,7 +125,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // The signal handlers are installed before the URL is printed. Without them, a signal would end the process without a snapshot.
+    // Install the signal handlers before printing the URL. Without them, a signal would end the process without a snapshot.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     writeln!(std::io::stdout(), "{}", server.url())?;
     tokio::select! {
@@ -133,7 +133,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         _ = interrupt.recv() => (),
     }
     if let Some(path) = &arguments.snapshot {
-        // The snapshot is written to a new file, which is then renamed. This way, a failed write keeps the old snapshot.
+        // Write the snapshot to a new file, and then rename it. Therefore, the old snapshot is kept if the write fails.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
@@ -159,8 +159,7 @@ fn raise_open_files() {
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // `mode` applies only to new files, so the mode of an existing file is changed here. A special file, such as a pipe, has no mode to
-    // change.
+    // `mode` applies only to new files, so also change the mode of an existing file. A special file, such as a pipe, has no mode to change.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }

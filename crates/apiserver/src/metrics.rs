@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets. The limit is needed because clients can invent resources and versions. Requests
+/// The maximum number of label sets. The limit is needed because clients can send any resource and version. Requests
 /// with further label sets are not counted.
 const MAX_SERIES: usize = 10_000;
 

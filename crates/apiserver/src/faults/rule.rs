@@ -1,4 +1,4 @@
-//! A rule with one scripted fault and the requests that the fault applies to.
+//! Rules. A rule consists of one scripted fault and the requests to which the fault applies.
 
 use std::time::Duration;
 
@@ -111,8 +111,8 @@ impl Answer {
 
 /// A fault, the requests that it applies to, and the number of times that it fires.
 ///
-/// A rule applies to all requests unless fields such as [`verb`](Self::verb) or [`group`](Self::group) narrow it. A request must match all
-/// fields that are set.
+/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) restrict the requests. A request must match all fields that are set. If
+/// none of them is set, the rule applies to all requests.
 ///
 /// # Examples
 ///
@@ -162,8 +162,8 @@ pub struct Rule {
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch, this is the `metadata.name` of the field selector. For a create, this is the name in
-    /// the body, which is empty if the name is generated.
+    /// The name of the object. For a list or watch, the rule compares the `metadata.name` in the field selector. For a create, it compares
+    /// the name in the body, which is empty if the name is generated.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,

@@ -47,7 +47,7 @@ pub(super) async fn serve(
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
             registry.connect(&target, &mut options, &call.requester)?;
-            // A WebSocket connection starts with GET, but needs the same rights as POST.
+            // A WebSocket connection starts with GET, but needs the same permissions as POST.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
             if let Decision::NoOpinion(error) = auth::decide(registry.rbac(), &call.requester.user, &create) {
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));

@@ -68,8 +68,8 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. An error occurs as often as in kube-apiserver, which checks the metadata in the generic
-/// code and again in the rules of the kind.
+/// Validates the metadata of an updated object. Each error occurs as often as in kube-apiserver, which checks the metadata in the
+/// generic code and again in the rules of the kind.
 pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));

@@ -38,8 +38,7 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // The lock is held only while the service is cloned. Therefore, a panic cannot leave the service in an
-            // invalid state.
+            // The lock is held only while the service is cloned. Therefore, a poisoned lock can be used.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;

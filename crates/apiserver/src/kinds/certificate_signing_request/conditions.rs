@@ -1,4 +1,4 @@
-//! The conditions Approved, Denied and Failed of a signing request. Decisions are final.
+//! The conditions Approved, Denied and Failed of a signing request. Approvals and denials are final.
 
 use pintle_json::Json;
 
@@ -36,7 +36,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If the request changes their number, they are not restored, and validation rejects the change.
+/// Restores the old approvals and denials. If the request adds or removes some of them, none is restored, and validation rejects the
+/// change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
