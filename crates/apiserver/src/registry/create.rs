@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of attempts of a create if other writes change its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// An object that will be created. It is the result of all phases that do not depend on its name.
+/// An object after all phases of a create that do not depend on its name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -56,7 +56,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a claim has changed since it was checked, so the attempt is repeated.
+                // The namespace, the definition, a quota or a claim has changed since it was checked, so try again.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;

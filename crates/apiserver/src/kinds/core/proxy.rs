@@ -14,7 +14,7 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// Responds to a proxy request for a pod.
+/// The `/proxy` subresource of pods.
 pub(super) const OF_POD: Stream = Stream {
     methods: METHODS,
     options: |_, rest| Ok(options("PodProxyOptions", rest)),
@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// Responds to a proxy request for a service, whose target is one of its pods.
+/// The `/proxy` subresource of services, whose target is a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// Responds to a proxy request for a node, whose target is the kubelet or another port of the node.
+/// The `/proxy` subresource of nodes, whose target is the kubelet or another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
