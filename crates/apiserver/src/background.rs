@@ -65,7 +65,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Runs the controllers of a server that listens on `address` until `stop`. Returns when each controller has processed all existing
+    /// Runs the controllers of a server that listens on `address` until `stop`. Waits until each controller has processed all existing
     /// objects, or has ended. The health endpoints report a controller that ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,

@@ -95,9 +95,9 @@ pub struct ApiServerConfig {
     /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If enabled, LeaseCandidates are served, and leases keep `strategy`
     /// and `preferredHolder`. The server does not assign leases, because this is the task of a controller.
     pub coordinated_leader_election: bool,
-    /// Whether the server runs on its own thread with its own runtime. Default: no, which means that the server runs on the runtime that
-    /// starts it. On that runtime, the server yields to other tasks every few milliseconds, even during long lists and with large bodies.
-    /// On its own thread, the server delays no other task, but each request costs two thread switches.
+    /// Whether the server runs on a separate thread with a separate runtime. Default: no, which means that the server runs on the runtime
+    /// that starts it. On that runtime, the server yields to other tasks every few milliseconds, even during long lists and with large
+    /// bodies. On its own thread, the server delays no other task, but each request costs two thread switches.
     ///
     /// On its own thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, this does not affect the
     /// server's timestamps and deadlines. [The audit](crate::ApiServer::audit) uses the machine's clock, too.

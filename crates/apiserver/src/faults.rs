@@ -45,7 +45,7 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. Empty if the read asks for the newest state.
+    /// The `resourceVersion` of a read. Empty if the read requests the newest state.
     pub(crate) version: &'a str,
 }
 

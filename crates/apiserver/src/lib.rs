@@ -36,7 +36,7 @@
 //! | faults | a rule may delay the request or replace the response | `faults/` |
 //! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object | `http/resource.rs`, `kinds/post_handler.rs` |
 //! | negotiate | the client chooses JSON, YAML or protobuf, and the object, its metadata, or a table | `http/negotiate.rs` |
-//! | decode | the bytes become a value, which is checked against the kind's types; large bodies are processed on another thread from now on | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
+//! | decode | the bytes become a value, which is checked against the kind's types; from this step on, large bodies are processed on another thread | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
 //! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
 //! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
 //! | feed | the server notifies the watchers of the resource, which read the change from the log | `store/db.rs` |

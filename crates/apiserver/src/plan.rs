@@ -65,9 +65,9 @@ use crate::server::{ApiServer, StartError};
 ///   not bound.
 /// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed. If a
 ///   namespace is deleted, the plan deletes only objects of this namespace that have been read.
-/// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects them, or they fail
-///   as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has
-///   side effects there.
+/// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
+///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
+///   effects there.
 /// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. Impersonated users
 ///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the client that the plan was started
 ///   with. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A CustomResourceDefinition of `apiextensions.k8s.io/v1`, with its spec as JSON.
 ///
-/// It serializes with `apiVersion` and `kind`, so kubectl can apply its YAML.
+/// The serialized form contains `apiVersion` and `kind`, so kubectl can apply its YAML.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {

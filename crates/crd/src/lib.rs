@@ -55,7 +55,7 @@
 //! | `cluster` | the objects are cluster-scoped | namespaced |
 //! | `status = false` | the status is not a subresource | a subresource if there is a field `status` |
 //! | `scale(spec = "…", status = "…", selector = "…")` | the JSON paths of the scale subresource | none |
-//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the schema gives the type; the last column is `Age` |
+//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the type in the schema; the last column is `Age` |
 //! | `selectable(".spec.domain")` | fields for field selectors | none |
 //! | `rule("self.spec.replicas < 9", "too many")` | a CEL rule for the whole object, and its message | none |
 //! | `deprecated`, `deprecated = "use v2"` | clients get a warning | not deprecated |

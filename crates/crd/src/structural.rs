@@ -43,7 +43,7 @@ const KEPT: &[&str] = &[
     "not",
 ];
 
-/// The formats that kube-apiserver knows. It warns about other formats.
+/// The formats that kube-apiserver recognizes. It warns about other formats.
 const FORMATS: &[&str] = &[
     "bsonobjectid",
     "byte",

@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of an object. `is_initial` says whether the object existed before the listener was added. Returns the same as
+    /// Queues the addition of an object. `is_initial` is true if the object existed before the listener was added. Returns the same as
     /// [`updated`](Self::updated).
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })

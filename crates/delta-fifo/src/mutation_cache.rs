@@ -49,7 +49,7 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 pub struct MutationCacheConfig {
     /// The maximum number of keys. The least recently used key is evicted. The default is 100.
     pub capacity: usize,
-    /// How long a write is kept. The default is 5 minutes.
+    /// The time for which a write is kept. The default is 5 minutes.
     pub ttl: Duration,
     /// Whether lookups return writes of objects that the store does not have. The default is `false`, which means that lookups return only
     /// objects that the store has.

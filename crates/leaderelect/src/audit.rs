@@ -25,12 +25,12 @@ pub struct Audit {
     /// Whether the watch is expected to report each version.
     is_watched: bool,
     last_read: Option<Read>,
-    /// When the last read that returned an earlier version was sent.
+    /// The time at which the last read that returned an earlier version was sent.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
     /// The last record with a holder, and a lower bound of the time at which it was written.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// When the lock became free, if it is free.
+    /// The time at which the lock became free, if it is free.
     vacant_since: Option<Duration>,
     /// How the last term ended.
     last_end: Option<AuditedEnd>,

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
-/// The built-in strategy of Kubernetes. The candidate with the lowest emulation version leads. If several have it, the
-/// lowest binary version decides, and then the oldest candidate. So during an upgrade, the fleet keeps the old behavior
-/// until all replicas support the new one.
+/// The built-in strategy of Kubernetes. The candidate with the lowest emulation version leads. Among candidates with the
+/// same emulation version, the one with the lowest binary version leads, and then the oldest candidate. Therefore, during
+/// an upgrade, the fleet keeps the old behavior until all replicas support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which equals `v1alpha2`. The name of the object is the identity
@@ -46,7 +46,7 @@ pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCand
 pub struct LeaseCandidateSpec {
     /// The name of the Lease. It never changes.
     pub lease_name: String,
-    /// When the control plane last pinged the candidate.
+    /// The time at which the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
     /// The time of the candidate's last renewal or last answer to a ping. Half an hour after this time, the candidate
@@ -61,7 +61,7 @@ pub struct LeaseCandidateSpec {
     /// The strategy for choosing the holder: [`OLDEST_EMULATION_VERSION`], or a name such as `domain/name` that a
     /// third-party controller supports.
     pub strategy: String,
-    /// Other fields of the server. Writes keep them.
+    /// Fields of the spec that this type does not model. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }

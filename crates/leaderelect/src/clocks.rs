@@ -96,7 +96,7 @@ impl Deadline {
     }
 }
 
-/// The longest sleep between two reads of the clocks. Timers do not notice a suspend or a change of the time of day.
+/// The longest sleep between two reads of the clocks. Timers do not react to a suspend or a change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
 /// The longest sleep between two reads for deadlines on the monotonic clock only. Timers follow this clock.

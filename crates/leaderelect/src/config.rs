@@ -62,8 +62,8 @@ pub struct LeaderElectionConfig {
     /// must have the same `identity`. If `true`, the elector does not create the lock, and does not take it from another holder. It leads
     /// when the lock contains its identity as the holder. When the lock contains another preferred holder, the elector stops renewing, asks
     /// the work to end, and then gives the lock up. The control plane decides by the time of day in a renewal whether the lock has expired.
-    /// So the clocks of the contenders and of the control plane must agree to within `lease_duration` minus `renew_deadline`. Otherwise two
-    /// contenders can lead.
+    /// Therefore, the clocks of the contenders and of the control plane must agree to within `lease_duration` minus `renew_deadline`.
+    /// Otherwise two contenders can lead.
     pub coordinated: bool,
     /// The seed of the jitter. `None` uses a random seed.
     pub seed: Option<u64>,
@@ -290,7 +290,7 @@ pub enum InvalidConfig {
         "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
     CoordinatedWithoutLease {
-        /// The kind of the object that holds the lock.
+        /// The kind of the object that stores the lock.
         kind: String,
         /// The object.
         key: ObjectKey,

@@ -119,7 +119,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election at once, without a release. The next leader has to wait
+    /// Dropping the future drops the work and ends the election immediately, without a release. The next leader has to wait
     /// until the lock expires. Permits and concurrent work may continue until the deadline. Only the next run of this
     /// elector waits for them.
     pub async fn run<W, Fut>(
@@ -177,7 +177,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term. So renewals continue if the work blocks its thread.
+        // A separate task renews the term. Therefore, renewals continue even if the work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;

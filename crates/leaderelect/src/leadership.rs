@@ -20,8 +20,8 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 /// in other threads or programs needs a [`Permit`] for each effect. While a permit is held, the lock is not released to
 /// another contender before the deadline.
 ///
-/// A request cannot be recalled after it was sent. If a process is frozen between the check and the send, it does not
-/// notice that the term has ended. Only a resource that compares [fencing tokens](Leadership::token) rejects such
+/// A request cannot be recalled after it was sent. If a process is frozen between the check and the send, it sends the
+/// request even if the term has ended. Only a resource that compares [fencing tokens](Leadership::token) rejects such
 /// requests.
 ///
 /// # Examples
@@ -90,7 +90,8 @@ impl Leadership {
     ///
     /// The same errors as [`Leadership::check`]. It also fails after the work of the term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before the check. Then an elector that closes the term sees every permit that was issued.
+        // Count the permit before the check. Therefore, an elector that closes the term waits for every permit that was
+        // issued.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;

@@ -195,7 +195,7 @@ pub struct LeaseLock<A> {
     pub key: ObjectKey,
     /// The labels that each write puts on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether to watch the lease, so that a release is noticed at once. Default: `true`. The elector polls while the
+    /// Whether to watch the lease, so that a release is detected immediately. Default: `true`. The elector polls while the
     /// watch is forbidden, fails or is silent.
     pub watch: bool,
     /// The default observers for electors of this lock. Default: none.

@@ -91,7 +91,7 @@ pub struct Machine {
     reported: Option<String>,
     /// Failed writes of the current contest or term that may have been stored. A client may have sent a write twice, and the first
     /// attempt may have caused the conflict of the second. A version can be replaced only once. Therefore, as soon as one write is
-    /// known to be stored, none of the others can be stored.
+    /// known to be stored, no other write in this list can be stored.
     in_doubt: Vec<Doubt>,
     /// The uid of the lock and the record of the last term, which is over. If the lock still contains this record, no
     /// contender leads.
@@ -181,7 +181,7 @@ const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// Creates a contender whose first attempt is due at once.
+    /// Creates a contender whose first attempt is due immediately.
     ///
     /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
     /// that the lock stores.
@@ -222,9 +222,9 @@ impl Machine {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. So the terms of many machines are
-    /// renewed in batches, and one wake-up serves several renewals. Does nothing if two renewals could then be less
-    /// than a second apart.
+    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. Therefore, the terms of many machines are
+    /// renewed in batches, and one wake-up serves several renewals. Does nothing if two renewals could then be less than a second
+    /// apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
         // A renewal does not extend the term if it happens less than a second after the previous one.
@@ -233,7 +233,7 @@ impl Machine {
         }
     }
 
-    /// Returns when to send a renewal that is due at the given time.
+    /// Returns the time at which to send a renewal that is due at the given time.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
@@ -277,7 +277,7 @@ impl Machine {
         instructions
     }
 
-    /// Returns when to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` if no tick is
+    /// Returns the time at which to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` if no tick is
     /// needed.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);

@@ -27,12 +27,12 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///   lock never takes over the changed half.
 /// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until neither
 ///   half has changed for a whole duration. This happens after a write that changed only one half because of a crash or
-///   a rejection. The error of such a write [says so](ApiError::earlier_may_have_acted), and no contender leads for one
-///   lease duration.
+///   a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
+///   contender leads for one lease duration.
 /// - If both halves contain the same holder and one half lacks the last renewal, the merged record has no `renew_time`.
 ///   Therefore, it is never confused with a record that both halves accepted.
-/// - The [token](Lock::token) of a term is the token of the secondary half. So tokens keep growing after the fleet has
-///   moved to the Lease alone.
+/// - The [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to increase after
+///   the fleet has moved to the Lease.
 ///
 /// Without the primary object, the lock does not exist, even if the Lease exists. Once the primary object is created,
 /// the two halves name different holders.

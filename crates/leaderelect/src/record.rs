@@ -16,9 +16,9 @@ pub struct LeaderElectionRecord {
     /// The number of seconds for which a candidate must observe an unchanged record before it takes over. It is zero or negative if the
     /// writer did not set a duration.
     pub lease_duration_seconds: i32,
-    /// When the term began.
+    /// The time at which the term began.
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed the record.
+    /// The time at which the holder last renewed the record.
     pub renew_time: Option<MicroTime>,
     /// The number of changes of the holder.
     pub leader_transitions: i32,
@@ -56,7 +56,7 @@ impl LeaderElectionRecord {
 /// A version of an object. A resourceVersion is only meaningful together with the uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The uid of the object that holds the record.
+    /// The uid of the object that stores the record.
     pub uid: String,
     /// The resourceVersion of the object.
     pub resource_version: String,

@@ -60,12 +60,12 @@ impl Default for ShardsConfig {
 /// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
 /// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If a shard has another
 /// preferred replica than its leader, the leader ends its work and gives the shard up. The preferred replica then takes
-/// the shard at once.
+/// the shard immediately.
 ///
 /// # What is guaranteed
 ///
-/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. The shard's lease decides. The
-///   assignment only determines which replica tries first.
+/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. Only the holder of the shard's lease
+///   works on the shard. The assignment only determines which replica tries first.
 /// - No two replicas work on an object at the same time, even if they use different [numbers of
 ///   shards](ShardsConfig::shards). The number is part of the lease names. A replica that has taken a shard lists all
 ///   leases before it begins to work.
@@ -269,7 +269,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // Without any shard, the run ends at once.
+            // Without any shard, the run ends immediately.
             stop.cancel();
             ended
         };

@@ -94,7 +94,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            // The clocks are user code. If they panic, all contests end.
+            // The clocks are user code. If the clocks panic, all contests end.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }

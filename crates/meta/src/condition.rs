@@ -18,7 +18,7 @@ pub struct Condition {
     /// The `metadata.generation` of the object for which the condition was determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` last changed. If it is `None`, [`Conditions::set`] fills in the current time.
+    /// The time at which `status` last changed. If it is `None`, [`Conditions::set`] fills in the current time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// The reason as one word, for programs.

@@ -50,7 +50,7 @@ pub struct ListMeta {
     /// The token for the next page. It is empty on the last page. Its content is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects after this page, if the server knows it.
+    /// The number of objects after this page. `None` if the server did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

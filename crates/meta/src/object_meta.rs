@@ -64,7 +64,7 @@ pub struct ObjectMeta {
     /// A counter of changes to the desired state. The server sets it. It is 0 for kinds without a generation.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// When the object was created. The server sets it.
+    /// The time at which the object was created. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
     /// The time at which the deletion was requested. With a grace period, the time at which the deletion will happen.

@@ -259,7 +259,7 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. It contains the fields that the manager wants to set.
+    /// A server-side apply patch. It contains all fields that the manager sets.
     Apply(Value),
     /// A JSON patch (RFC 6902), which is a list of operations.
     Json(Value),

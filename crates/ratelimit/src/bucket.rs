@@ -109,7 +109,7 @@ impl TokenBucket {
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns when a token would be available if `given_back` tokens were returned. `None` means never.
+    /// Returns the time at which a token would be available if `given_back` tokens were returned. `None` means never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

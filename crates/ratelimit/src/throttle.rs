@@ -63,7 +63,7 @@ pub enum ThrottleError {
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. The error is returned at once, and not after the timeout.
+    /// The wait would exceed the caller's timeout. The error is returned immediately, and not after the timeout.
     TooLong {
         /// The time that the caller would have to wait.
         wait: Duration,

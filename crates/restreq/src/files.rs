@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 /// The maximum size of a file. CA bundles have about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
-/// How long a request waits for a file.
+/// The maximum time that a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the content of a file. The returned memory is wiped when it is dropped. Returns an error if the file is not

@@ -20,10 +20,10 @@ use std::time::Duration;
 pub struct Http2Config {
     /// Whether to offer HTTP/2 to the server. Without it, each request in flight has its own connection.
     pub enabled: bool,
-    /// How long a peer may be silent before the client pings it. 30 s by default. If `None`, the client does not ping,
-    /// and only TCP detects a lost peer.
+    /// The time for which a peer may be silent before the client pings it. 30 s by default. If `None`, the client does
+    /// not ping, and only TCP detects a lost peer.
     pub ping_after: Option<Duration>,
-    /// How long the client waits for the response to a ping before it closes the connection. 15 s by default.
+    /// The time that the client waits for the response to a ping before it closes the connection. 15 s by default.
     pub ping_timeout: Duration,
 }
 

@@ -76,7 +76,7 @@ pub struct AttachedProcess {
 /// A write that was not ready has stored nothing.
 pub struct ProcessInput(Sender);
 
-/// One output of a command. Dropping it discards the rest of the output.
+/// One output of a command. Dropping it discards all further output.
 ///
 /// # Cancel safety
 ///
@@ -131,7 +131,7 @@ pub enum ExecError {
     Disconnected {
         /// The request.
         request: Arc<RequestLine>,
-        /// Why the connection ended.
+        /// The reason why the connection ended.
         message: Box<str>,
     },
     /// The command ended with an exit code other than 0.

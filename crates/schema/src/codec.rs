@@ -36,8 +36,8 @@ pub struct Expected<'a> {
 /// - For a custom resource, only the metadata is treated in this way. The kind in the body can differ from the expected kind, and
 ///   validation reports this later. The caller compares the version with [`check_version`].
 ///
-/// The findings are in document order. The request's `fieldValidation` decides whether the server ignores them, sends warnings or returns
-/// an error. [`strict_error`] returns this error.
+/// The findings are in document order. The request's `fieldValidation` determines whether the server ignores them, sends warnings or
+/// returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Reads the fields of structs, and decides which fields Go writes.
+//! Reads the fields of structs, and determines which fields Go writes.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -136,7 +136,7 @@ fn unset(field: &Field) -> Json {
 
 /// Returns whether Go omits a field with this value. It omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go does not omit an empty struct. An empty `managedFields` is kept because it asks the server to clear the field.
+    // Go does not omit an empty struct. An empty `managedFields` is kept, because the server must then clear the field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent decoding. The request's `fieldValidation` decides whether the server ignores the problem, warns about it
-/// or rejects the request.
+/// A problem that does not prevent decoding. The request's `fieldValidation` determines whether the server ignores the problem, warns about
+/// it or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// A field that the type does not have.

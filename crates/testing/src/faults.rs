@@ -24,7 +24,7 @@ pub enum Outcome {
     AnswerFails(ApiError),
     /// The request is executed, but no response arrives.
     AnswerLost,
-    /// The request is executed at once, but the response arrives after this time on tokio's clock.
+    /// The request is executed immediately, but the response arrives after this time on tokio's clock.
     AnswerSlow(Duration),
     /// A page or a watch returns this many items and then breaks. Other requests succeed.
     Breaks {

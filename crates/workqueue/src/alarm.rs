@@ -18,7 +18,7 @@ pub(crate) struct Alarm {
     /// One source for each executor with a listed task. The last source sets the alarm. If its tasks are no longer listed, the source stays
     /// until another executor replaces it. Empty if no task has waited yet, or if the last source failed.
     sources: Vec<Listed>,
-    /// When the alarm rings.
+    /// The time at which the alarm rings.
     at: Option<u64>,
     /// The executor whose timer is set.
     executor: u64,

@@ -72,7 +72,7 @@ pub enum DelayPolicy {
     Respect,
 }
 
-/// When a rate-limited add counts as a failure. A failure also consumes a token, if the limiter has tokens.
+/// The condition under which a rate-limited add counts as a failure. A failure also consumes a token, if the limiter has tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {

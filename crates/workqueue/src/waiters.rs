@@ -68,7 +68,7 @@ const PATIENCE: u64 = 1_000_000;
 /// The available keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supply {
-    /// How many keys can be dequeued now.
+    /// The number of keys that can be dequeued now.
     pub(crate) available: usize,
     /// The next time at which more keys can become available.
     pub(crate) next: Option<u64>,

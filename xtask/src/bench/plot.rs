@@ -1,4 +1,5 @@
-//! Draws the rows that have a goal as an SVG file. Each row is a group of bars, scaled to the worst value of the group.
+//! Creates an SVG file with a bar chart of the rows that have a goal. Each row is a group of bars, scaled to the worst
+//! value of the group.
 
 use std::fmt::Write as _;
 

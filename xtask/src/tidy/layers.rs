@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// The layers, lowest first.
+/// The layers. The lowest layer is first.
 const LAYERS: &[&[&str]] = &[
     &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[

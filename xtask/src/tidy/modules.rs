@@ -7,7 +7,7 @@ use super::{Finding, Source};
 
 const SRC: &str = "crates/apiserver/src";
 
-/// The layers, lowest first.
+/// The layers. The lowest layer is first.
 const LAYERS: &[&[&str]] = &[
     &["verb"],
     &["audit", "clock", "config", "faults", "metrics", "object", "offload", "shared_map", "wait"],

@@ -1,4 +1,4 @@
-//! Resource quotas. This module computes the usage of a write and decides whether a quota allows it.
+//! Resource quotas. This module computes the usage of a write and checks whether a quota allows the write.
 
 mod pod_usage;
 mod scope;

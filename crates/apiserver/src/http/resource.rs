@@ -32,7 +32,8 @@ pub(super) async fn serve(
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
         if registry.has_policies() {
-            // The expressions of a policy can be expensive for any object.
+            // Always treat the request as expensive if a policy applies, because the expressions of a policy can be expensive for any
+            // object.
             call.schema_weight = offload::ALWAYS;
         }
     }

@@ -93,9 +93,9 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
 /// The metadata checks that the update validation of a kind repeats. They follow the generic checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
-    /// The checks for updates.
+    /// Only the checks for updates.
     Update,
-    /// The checks for new objects.
+    /// Only the checks for new objects.
     Whole,
     /// The checks for updates, and after that the checks for new objects.
     UpdateThenWhole,

@@ -62,7 +62,7 @@ impl Live {
         for name in REQUEST_HEADERS {
             forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // The upstream server decides whether the upstream client may impersonate the user.
+        // Forward the impersonation, because the upstream server checks whether the upstream client may impersonate the user.
         let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));
         let response = match timeout_scope {

@@ -189,7 +189,7 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that is already in use. If the server generated the name from `base`, the error asks the
+/// Returns the AlreadyExists error for a name that is already in use. If the server generated the name from `base`, the error tells the
 /// client to retry. As in kube-apiserver, the error has this text for every object with a `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);

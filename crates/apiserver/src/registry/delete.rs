@@ -199,7 +199,7 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 /// Returns the finalizers of the object after the delete options are applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Do not orphan dependents of reports, such as events, because reports have no dependents.
+    // Ignore the propagation policy for reports, such as events, because reports have no dependents.
     if kind.strategy.is_report() {
         return present;
     }

@@ -158,7 +158,7 @@ pub(crate) struct ListReply {
     pub(crate) remaining: Option<usize>,
 }
 
-/// The state that a list shows.
+/// The state of the store from which a list is created.
 enum Moment {
     Newest,
     Exactly(u64),

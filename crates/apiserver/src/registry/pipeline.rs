@@ -156,7 +156,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Restores the fields that this write cannot change. This is the status, or all fields except the status.
+    /// Restores the fields that this write cannot change. A write of the object cannot change the status. A write of
+    /// `/status` can change only the status.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;

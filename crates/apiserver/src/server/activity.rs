@@ -250,7 +250,7 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // hyper asks for the full size, and only before the body begins.
+        // Return the full size, because hyper calls this method only before the body begins.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }

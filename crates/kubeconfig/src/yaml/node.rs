@@ -58,7 +58,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, it ignores the others.
+    /// Reads the first document. Like kubectl, ignores all other documents.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {

@@ -70,7 +70,7 @@ pub enum Finding {
         /// The lease duration.
         of: Duration,
     },
-    /// Several renewals happen within one second, so client-go's candidates do not notice them.
+    /// Several renewals happen within one second. For client-go's candidates, the record looks unchanged.
     Invisible {
         /// The holder.
         holder: String,
@@ -83,8 +83,8 @@ pub enum Finding {
         /// The difference in seconds. It is negative if the renewTime is behind the local time.
         seconds: i64,
     },
-    /// The holder has changed, but the count of transitions did not increase by one. So the count cannot be used as a
-    /// token.
+    /// The holder has changed, but the count of transitions did not increase by one. Therefore, the count cannot be
+    /// used as a fencing token.
     Miscounted {
         /// The holder.
         holder: String,

@@ -84,8 +84,8 @@ impl Machine {
     }
 
     /// Handles the result of a candidate's write. `overtaken` means that another contender's lock existed in the
-    /// meantime. The leader of that lock may not know yet that it was deleted. So a lock that this write created does
-    /// not start a term at once.
+    /// meantime. The leader of that lock may not know yet that it was deleted. Therefore, a lock that this write
+    /// created does not start a term immediately.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -223,12 +223,12 @@ impl Machine {
         if self.config.coordinated {
             // The control plane may assign an expired lock to another contender. Our write would then conflict with
             // that assignment. But the control plane does not touch the lock if it would choose the same contender
-            // again. So after another lease duration, no other contender will get the lock.
+            // again. Therefore, after another lease duration, no other contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not know about the deletion yet. So wait, regardless of the holder of
-            // the new lock.
+            // The leader of a deleted lock may not know about the deletion yet. Therefore, wait, regardless of the
+            // holder of the new lock.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -311,7 +311,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Returns when to read again.
+    /// Returns the time of the next read.
     ///
     /// - Without a watch: after the usual pause. If the record expires earlier, and at least a `retry_period` from now,
     ///   at the expiry.

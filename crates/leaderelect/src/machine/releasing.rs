@@ -30,8 +30,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns when the record of the last term expires. `None` if the record is no longer in the lock, as far as this
-    /// contender knows, or if it need not be released.
+    /// Returns the time at which the record of the last term expires. `None` if the last known state of the lock does not
+    /// contain the record, or if the record does not have to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -84,7 +84,7 @@ impl Machine {
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote the object after the read. Read again at once after the first conflict. After
+                // Another program wrote the object after the read. Read again immediately after the first conflict. After
                 // more conflicts, pause before each read.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;

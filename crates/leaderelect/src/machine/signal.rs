@@ -80,7 +80,7 @@ pub enum Instruction {
     Extend(Deadline),
     /// Ask the work to end, for this reason. The term continues until the work has ended.
     Drain(EndReason),
-    /// The term is over: end the work at once.
+    /// The term is over: end the work immediately.
     StopLeading(EndReason),
     /// The machine has finished.
     Finish,

@@ -124,7 +124,7 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns when the next lease expires. `None` if all leases have expired.
+    /// Returns the time at which the next lease expires. `None` if all leases have expired.
     pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }

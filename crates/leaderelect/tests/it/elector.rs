@@ -38,7 +38,7 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The create request was sent at once and timed out after a third of the deadline. The deadline counts from this
+    // The create request was sent immediately and timed out after a third of the deadline. The deadline counts from this
     // request.
     a.client.faults().cut_off();
     pass(30.0).await;
@@ -192,8 +192,8 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
-    // The pauses are 2, 4, 8, 16 and 32 s, each times up to 2.2. So the third or fourth watch opens within a minute,
-    // and the fifth does not.
+    // The pauses are 2, 4, 8, 16 and 32 s, each times up to 2.2. Therefore, the third or fourth watch opens within a
+    // minute, and the fifth does not.
     let all: usize = opened.iter().sum();
     assert!((60..=80).contains(&all), "{all} in a minute");
 }

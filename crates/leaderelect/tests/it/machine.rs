@@ -324,7 +324,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// The last holder may have taken the lock after the last read. So the candidate waits as long as for any other holder.
+/// The last holder may have taken the lock after the last read. Therefore, the candidate waits as long as for any other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -503,7 +503,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object at once after each write.
+                    // Another program changes the object immediately after each write.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }

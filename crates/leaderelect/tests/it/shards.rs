@@ -45,7 +45,7 @@ struct Setup {
     clocks: Arc<dyn Clocks>,
     /// The machine of the replica, if it can be suspended. It then provides the clocks.
     machine: Option<Arc<NodeClock>>,
-    /// How long the work continues after it was asked to end.
+    /// The time for which the work continues after it was asked to end.
     drain: Duration,
     /// A shard whose work ends by itself after a second.
     ends: Option<u32>,

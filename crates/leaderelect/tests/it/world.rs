@@ -134,7 +134,7 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// When the record was stored.
+    /// The time at which the record was stored.
     committed: Instant,
 }
 

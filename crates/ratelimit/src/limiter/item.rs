@@ -50,7 +50,7 @@ pub enum KeepFailures {
 struct Item<K> {
     key: K,
     failures: u32,
-    /// When the failures expire. `None` means never.
+    /// The time at which the failures expire. `None` means never.
     expires: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The response body, which holds its connection.
+//! The response body. It owns its connection until it ends.
 
 #[cfg(feature = "gzip")]
 mod inflate;

@@ -343,7 +343,7 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// One retry per request is free, and the others come from the retry budget.
+/// One retry per request is free. Further retries use the retry budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;

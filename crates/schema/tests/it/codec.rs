@@ -126,8 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // For a custom resource, only the exact name is special. The schema of the custom resource decides what happens to
-    // other spellings of the name.
+    // For a custom resource, only the exact name is special. Other spellings of the name are ordinary fields, which are
+    // handled according to the schema of the custom resource.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());

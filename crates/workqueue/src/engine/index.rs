@@ -9,8 +9,8 @@ use crate::order::Ticket;
 /// insert moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments. There is at least one. The hashes in segment `i` end with the bits of `i`, padded to the number of
-    /// bits that the segment count requires.
+    /// The segments. There is at least one segment. The hashes in segment `i` end with the bits of `i`, padded to the number of bits that
+    /// the segment count requires.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,

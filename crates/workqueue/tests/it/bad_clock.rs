@@ -191,7 +191,7 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// How many polls of each sleep call the waker instead of storing it.
+    /// The number of polls of each sleep that call the waker instead of storing it.
     eager_polls: usize,
     /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,

@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// The queue has no timer task. A `get` that waits for the delay returns at once, and its timer is dropped.
+/// The queue has no timer task. A `get` that waits for the delay returns immediately, and its timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();

@@ -332,7 +332,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// A key increments and decrements the same series. So no series freezes or becomes negative.
+/// A key increments and decrements the same series. Therefore, no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -377,7 +377,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// An operation on the key itself notices that its delay has ended.
+/// An operation on the key processes the end of the delay.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();

@@ -102,7 +102,7 @@ impl Compiled {
         Self { program, message }
     }
 
-    /// Whether the rule uses `oldSelf`.
+    /// Returns whether the rule uses `oldSelf`.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.program.as_ref().is_ok_and(|program| program.uses(OLD_SELF))
     }

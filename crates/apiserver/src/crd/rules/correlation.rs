@@ -21,7 +21,7 @@ enum Ratchet {
     /// Failures become warnings if the value equals its old value.
     Compare,
     /// The value is an item that cannot be matched with an old item. Failures become warnings if the enclosing list is
-    /// unchanged. The flag says whether it is.
+    /// unchanged. The value is true if the enclosing list is unchanged.
     Above(bool),
     /// Failures never become warnings, because the write creates the object, or because the value is a `kind` or an
     /// `apiVersion`.

@@ -85,7 +85,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports changes of conditions that are not allowed. `decides` is true if the request may add approvals and denials.
+/// Reports changes of conditions that are not allowed. `decides` is true for a write of the approval subresource, which may add
+/// approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -92,7 +92,7 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock, and the process is not halted.
+    /// Waits until `span` has passed on this clock. If the process is halted at that time, also waits until it resumes.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -128,7 +128,7 @@ impl Clocks for NodeClock {
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never early. They do not notice changes of the time of day.
+            // Timers may fire late, but never early. They do not react to changes of the time of day.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

@@ -48,13 +48,13 @@ pub(crate) struct Node {
     /// last longer than the term. Only a fencing token would stop them. They are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// When this node last learned of another holder.
+    /// The time at which this node last learned of another holder.
     pub(crate) usurped: Option<Instant>,
     /// The uid of the lock that this node has last seen.
     pub(crate) knows: Option<u64>,
     /// The versions that this node has seen. The value is the time when it first saw the version, on its own clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// When its last term ended, on the clock of this node.
+    /// The time at which its last term ended, on the clock of this node.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
-    /// When the write was sent, on the clock of the node.
+    /// The time at which the write was sent, on the clock of the node.
     pub(crate) sent: Duration,
     pub(crate) record: LeaderElectionRecord,
 }
@@ -136,7 +136,7 @@ impl World {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // The offset of the clock is corrected from now on.
+            // After this point, the offset of the clock is corrected.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
