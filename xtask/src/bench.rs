@@ -9,7 +9,7 @@
 //! * The programs in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are
 //!   built into `target/bench/AREA/`.
 //!
-//! A program does the work that its arguments name **once**. Its last line is JSON:
+//! A program runs the workload in its arguments **once**. Its last line is JSON:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,

@@ -100,7 +100,7 @@ pub struct ApiServerConfig {
     /// bodies. On its own thread, the server delays no other task, but each request costs two thread switches.
     ///
     /// On its own thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, this does not affect the
-    /// server's timestamps and deadlines. [The audit](crate::ApiServer::audit) uses the machine's clock, too.
+    /// server's timestamps and deadlines. [The audit](crate::ApiServer::audit) also uses the machine's clock.
     ///
     /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle, even while the server's thread works. A call
     /// [in process](crate::ApiServer::in_process) prevents the jump until its response is complete, unless the call is a watch. A call over

@@ -81,7 +81,7 @@ pub(crate) fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
 
-/// Returns the storage versions. A valid definition has exactly one.
+/// Returns the storage versions. A valid definition has exactly one storage version.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
     stored.map(|version| version.text("/name"))

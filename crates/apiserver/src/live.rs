@@ -143,7 +143,7 @@ impl Live {
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Names `.` and `..` are not sent upstream. No object has such a name, and the upstream client might normalize the path.
+        // Do not send the names `.` and `..` upstream. No object has such a name, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }

@@ -146,7 +146,7 @@ impl ApiServer {
             }
         };
         let stop_on_drop = stop.clone().drop_guard();
-        // The server is ready once each controller has observed all existing objects.
+        // The server is ready when each controller has observed all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
         let limit = listen::connection_limit(registry.config.connections);
@@ -196,8 +196,8 @@ impl ApiServer {
     }
 
     /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of
-    /// their paths. Each file is loaded as [`load`](Self::load) does. A file is UTF-8, or UTF-16 with a byte order mark. Returns the number
-    /// of created objects.
+    /// their paths. Each file is loaded in the same way as by [`load`](Self::load). A file is UTF-8, or UTF-16 with a byte order mark.
+    /// Returns the number of created objects.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether to send only half of the frame, for a scripted fault. The connection is cut after that.
+    /// Whether to send only half of the frame and then cut the connection, for a scripted fault.
     pub(crate) torn: bool,
 }
 

@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     }
 
     /// Returns the objects of an index. `stored` are the objects in the store's index. If the written object is newer than the stored
-    /// object, it replaces the stored one. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in
+    /// object, it replaces the stored object. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in
     /// `stored` are added. Objects that do not match are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();

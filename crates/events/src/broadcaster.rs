@@ -63,7 +63,7 @@ impl Default for BroadcasterConfig {
     }
 }
 
-/// Delivers events to sinks, watchers and the log, as client-go's `EventBroadcaster` does.
+/// Delivers events to sinks, watchers and the log: client-go's `EventBroadcaster`.
 ///
 /// Each sink writes to a server in its own task. Each sink and watcher has a separate queue, so a slow sink or watcher does not delay the
 /// others. Dropping the broadcaster stops all writes immediately, and queued events are lost. [`shutdown`](EventBroadcaster::shutdown)
@@ -157,8 +157,8 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to log each recorded event, as client-go's `StartStructuredLogging` does. The level is INFO, and the
-    /// fields are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts to log each recorded event: client-go's `StartStructuredLogging`. The level is INFO, and the fields are `object`,
+    /// `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }

@@ -219,7 +219,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins the parts with a separator that no part contains.
+/// Joins strings with a separator that none of them contains.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

@@ -22,7 +22,7 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// - A certificate or key replaces both the file and the data of the certificate or key.
 /// - A server replaces the `tls-server-name` of the files too, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA of the files if they name one.
+/// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA in the files if they contain one.
 ///
 /// # Examples
 ///
@@ -307,7 +307,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials of a user. Returns whether the user has any.
+/// Adds the credentials of a user. Returns whether the user has credentials.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),

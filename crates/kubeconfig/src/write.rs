@@ -77,8 +77,8 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file. Writes the file in place, as [`Files::modify`] does. A new file has
-    /// the mode 0600.
+    /// Writes the whole configuration to one file. Like [`Files::modify`], writes the file in place. A new file has the
+    /// mode 0600.
     ///
     /// # Errors
     ///

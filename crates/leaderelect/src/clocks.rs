@@ -75,7 +75,7 @@ impl Deadline {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left. It is the minimum over all clocks, and zero once any clock has reached the deadline.
+    /// Returns the time left. It is the minimum over all clocks. It is zero if any clock has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)

@@ -17,9 +17,8 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// The configuration of an elector: client-go's `LeaderElectionConfig`, with the defaults of the Kubernetes core
 /// components.
 ///
-/// A candidate takes over once the record has not changed for the lease duration in the record. A leader's work ends
-/// `renew_deadline` after the last stored renewal was sent. The difference between the two (5 s by default) is the
-/// margin for clocks with different rates.
+/// A candidate takes over when the record has not changed for the lease duration in the record. A leader's work ends `renew_deadline` after
+/// the last stored renewal was sent. The difference between the two (5 s by default) is the margin for clocks with different rates.
 ///
 /// # Examples
 ///
@@ -225,7 +224,7 @@ impl LeaderElectionConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// Returns the seed, or a random one.
+    /// Returns the configured seed, or a random seed.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }

@@ -251,7 +251,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time left for the action. Zero once the permit has expired.
+    /// Returns the time left for the action. The time is zero if the permit has expired.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }

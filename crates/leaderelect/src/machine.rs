@@ -172,8 +172,8 @@ struct Doubt {
 /// all, the machine treats its record as another contender's. This is safe, but delays the next term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random wait of a candidate after a record has expired. Of a hundred candidates, most then see the next
-/// leader before they read.
+/// The maximum random wait of a candidate after a record has expired. With a hundred candidates, most of them observe the next
+/// leader before they read the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
 /// The maximum random wait of a candidate after the watch has reported a free lock. Most of the slower candidates then
@@ -227,7 +227,7 @@ impl Machine {
     /// apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // A renewal does not extend the term if it happens less than a second after the previous one.
+        // A renewal does not extend the term if it happens less than a second after the previous renewal.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
@@ -518,8 +518,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait, because the observed lock was deleted. Its last holder may have acquired or renewed
-    /// it right before the deletion, and works for less than a lease duration after that.
+    /// Makes this contender wait, because the observed lock was deleted. Its last holder may have acquired or renewed it right
+    /// before the deletion, and may work for almost a lease duration after the deletion.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {

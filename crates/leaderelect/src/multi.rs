@@ -168,7 +168,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of both halves with a plus sign. Neither a uid nor a resourceVersion contains one.
+/// Joins the versions of both halves with a plus sign. A uid or a resourceVersion never contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -178,7 +178,7 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the complete content of both halves. The merged record alone does not show a renewal of only one half.
+/// Returns the complete content of both halves. The merged record does not change if only one half is renewed.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()

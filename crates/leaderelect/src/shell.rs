@@ -346,8 +346,7 @@ impl<L: Lock> Running<L> {
     /// Steps all contests whose next step is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Check the first contest as well, because its deadline may have passed on another clock than the monotonic
-        // one.
+        // Also check the first contest, because its deadline may have passed on a clock other than the monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);

@@ -1,4 +1,4 @@
-//! Watches of locks. With a watch, an elector acts earlier than with polls alone.
+//! Watches of locks. With a watch, an elector acts earlier than with only polls.
 
 use std::fmt;
 use std::future::poll_fn;

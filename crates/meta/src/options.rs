@@ -90,7 +90,7 @@ pub struct WatchOptions {
 pub enum ResourceVersionMatch {
     /// The state at exactly this revision.
     Exact,
-    /// The state at this revision or a later one.
+    /// The state at this revision or at a later revision.
     NotOlderThan,
 }
 

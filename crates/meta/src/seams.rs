@@ -123,8 +123,8 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests it.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Applies an object with server-side apply. The field manager of the options sets all fields in `object`, and owns
-    /// them after that. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
+    /// Applies an object with server-side apply. The field manager in the options sets all fields of `object`, and then
+    /// owns them. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

@@ -43,7 +43,7 @@ use crate::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns the delay of `item` at `now`. `failures` is its number of failures before this one.
+    /// Returns the delay of `item` at `now`. `failures` is the number of its earlier failures.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
     /// Charges the limiter for the last [`delay`](RateLimiter::delay) of `item`. Called right after `delay`, with the same `now`.

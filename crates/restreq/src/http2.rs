@@ -43,9 +43,11 @@ impl Http2Config {
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables: `DISABLE_HTTP2`, if it is not empty; `HTTP2_READ_IDLE_TIMEOUT_SECONDS`,
-    /// where 0 disables pings; and `HTTP2_PING_TIMEOUT_SECONDS`. A variable that is unset or not a number means the
-    /// default.
+    /// Reads client-go's environment variables. A variable that is unset or not a number means the default.
+    ///
+    /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
+    /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.
+    /// - `HTTP2_PING_TIMEOUT_SECONDS` sets [`ping_timeout`](Self::ping_timeout), in seconds.
     pub fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }

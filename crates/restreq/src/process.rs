@@ -302,7 +302,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the size of the terminal. If an earlier size has not been sent yet, this one replaces it.
+    /// Changes the size of the terminal. If an earlier size has not been sent yet, the new size replaces it.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ const DECIMAL: [(&str, i32); 10] =
 const FINEST: i64 = -9;
 /// The power of ten of the smallest unit in resource lists.
 const MILLI: i64 = -3;
-/// The number of smallest units in one.
+/// The number of smallest units in the amount 1.
 const ONE: i128 = 1_000_000_000;
 /// The maximum amount of a quantity with a binary unit, in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
@@ -100,7 +100,7 @@ pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Returns the text that Go writes for a quantity, as [`canonical`] does.
+/// Like [`canonical`], returns the text that Go writes for a quantity.
 ///
 /// # Errors
 ///

@@ -163,7 +163,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.break_watches(&how));
     }
 
-    /// Returns the number of open watches, including silent ones.
+    /// Returns the number of open watches, including silent watches.
     pub fn open_watches(&self) -> usize {
         self.shared.with(|store, _| store.open_watches())
     }
@@ -190,8 +190,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with this key, as [`put`](Self::put) does. If the object is written concurrently, `change` is
-    /// called again.
+    /// Changes the object with this key, in the same way as [`put`](Self::put). If the object is written concurrently,
+    /// `change` is called again.
     ///
     /// # Panics
     ///

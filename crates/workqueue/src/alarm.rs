@@ -22,7 +22,7 @@ pub(crate) struct Alarm {
     at: Option<u64>,
     /// The executor whose timer is set.
     executor: u64,
-    /// Distinguishes the current sleep from earlier ones.
+    /// A number that distinguishes the current sleep from earlier sleeps.
     generation: u64,
     sleep: Option<Sleep>,
     /// Whether the waker was called before the new sleep was stored.

@@ -40,7 +40,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    /// `None` once the key is done.
+    /// `None` after the key is marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,

@@ -126,8 +126,7 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due at the time of the call, and returns a section after that. Releases the lock
-    /// between batches.
+    /// Fires every timer that is due at the time of the call, and then returns a section. Releases the lock between batches.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {

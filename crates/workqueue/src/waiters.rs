@@ -22,7 +22,7 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// 2. If a notified task is not polled within [`PATIENCE`], it no longer counts as notified. If a key is available at that time, all listed
 ///    waiters are notified, because any single waiter may also be delayed.
 /// 3. If a waiter is listed and no key is available, the queue is accessed again at the next deadline. A listed thread, the *timekeeper*,
-///    parks until then. If only tasks are listed, the [`Alarm`] accesses the queue.
+///    parks until this deadline. If only tasks are listed, the [`Alarm`] accesses the queue.
 ///
 /// When a notified waiter dequeues a key, its section notifies the next waiter (1). When a notified waiter is dropped, another waiter is
 /// notified (1). When the timekeeper leaves, another thread or the alarm replaces it (3). The alarm also rings at the end of the time in

@@ -22,8 +22,8 @@ pub(super) struct Tool {
 pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests with time limits");
 pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
-/// Installs the tools on another thread during the first steps. If an installation fails, the step that needs the tool repeats it and
-/// reports the error.
+/// Starts to install the tools on another thread while the first steps run. If an installation fails, the step that needs the tool repeats
+/// it and reports the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Fills in the defaults of a custom resource's schema, and normalizes nulls and numbers as kube-apiserver does.
+//! Fills in the defaults of a custom resource's schema, and normalizes nulls and numbers in the same way as kube-apiserver.
 
 use pintle_json::Json;
 

@@ -45,7 +45,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of a member, and whether the member's name is encoded, too.
+    /// Returns the field number and the shape of a member, and whether the name of the member is also encoded.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),

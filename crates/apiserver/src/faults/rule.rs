@@ -52,7 +52,7 @@ pub enum Fault {
     /// - A read gets the older state at the time of the read, with the rules of [`Stale`](Self::Stale). A read of a later revision waits
     ///   for a while, as in kube-apiserver.
     /// - The initial events of a watch come from the older state. A watch without `resourceVersion` requests the newest state, so its
-    ///   initial events come from the newest state. Each later event is sent once the lagging state has reached it.
+    ///   initial events come from the newest state. Each later event is sent when the lagging state includes it.
     /// - The lag of a watch ends with the watch, at the rule's [`until`](Rule::until), or when the rule is
     ///   [removed](super::Faults::remove), whichever comes first.
     /// - The server closes a watch, like the watch of a slow client, if it lags by more changes than

@@ -32,8 +32,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`. Ignores the name in `target`. If another object has the generated name, the
-    /// server generates a new one.
+    /// Creates an object in `target`. Ignores the name in `target`. If another object has the generated name, the server generates another
+    /// name.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();

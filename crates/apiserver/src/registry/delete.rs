@@ -36,8 +36,8 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Deletes an object as [`delete`](Self::delete) does. `requested` is the target in the path of the request, which
-    /// is the object or its collection.
+    /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target in the path of the
+    /// request, which is the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,

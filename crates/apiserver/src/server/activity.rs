@@ -61,7 +61,7 @@ impl ConnectionState {
         self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// Returns the deadline, and records that a task sleeps until then.
+    /// Returns the deadline, and records that a task sleeps until the deadline.
     fn schedule_check(&mut self) -> Option<Instant> {
         self.next_check = self.deadline();
         self.next_check

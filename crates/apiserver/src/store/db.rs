@@ -165,8 +165,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object that is being deleted, as [`put`](Self::put) does. If another object has one of its claims, the
-    /// object is written without claims.
+    /// Writes an object that is being deleted, in the same way as [`put`](Self::put). If another object has one of its
+    /// claims, the object is written without claims.
     pub(crate) fn put_leaving(
         &self,
         resource: &ResourceKey,

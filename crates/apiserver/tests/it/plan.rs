@@ -48,7 +48,7 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes to the live cluster without the plan, as another client would.
+/// Writes to the live cluster without the plan, like another client of the cluster.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }

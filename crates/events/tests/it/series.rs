@@ -61,7 +61,7 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // The next event differs from the first one.
+    // The next event differs from the first event.
     rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);

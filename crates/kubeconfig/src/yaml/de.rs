@@ -110,8 +110,7 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects a list in the place of a struct. serde would otherwise read the items of the list as the fields in
-    /// order.
+    /// Rejects a list if a struct is expected. serde would otherwise read the items of the list as the fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

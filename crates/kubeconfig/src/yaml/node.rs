@@ -17,7 +17,7 @@ pub(crate) const MAX_SIZE: usize = 16 << 20;
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. The parser compares each `%TAG` with all earlier ones.
+/// The maximum number of directives. The parser compares each `%TAG` with all earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 

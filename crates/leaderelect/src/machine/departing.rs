@@ -9,8 +9,8 @@ impl Machine {
     /// to send, and its timeout.
     ///
     /// The owner of the machine calls this if it had to queue the request, for example behind requests of other
-    /// machines. Call it right before sending, because the deadline of a term counts from `now`. An owner that sends at
-    /// once does not need this method.
+    /// machines. Call it right before sending, because the deadline of a term counts from `now`. An owner that sends
+    /// requests immediately does not need this method.
     ///
     /// Returns `None` if the request is no longer useful, for example because the term has ended. Then call
     /// [`Machine::step`] with a tick.

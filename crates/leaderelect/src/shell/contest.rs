@@ -56,7 +56,7 @@ pub(crate) struct Contest<L: Lock> {
 /// An object that a write may replace.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of failures of reads or writes since the last successful one.
+/// The kinds of failures of reads since the last successful read, or of writes since the last successful write.
 type Trouble = HashSet<Kind>;
 
 /// A kind of failure: the kind of the error, and the status code of the server's response. `None` means that there was no response before

@@ -186,7 +186,7 @@ async fn former_leader_waits_after_the_lock_is_deleted() {
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // The last record that "a" has read is its own. The next leader "b" is cut off, too.
+    // The last record that "a" has read is its own. The next leader "b" is also cut off.
     b.client.faults().cut_off();
     delete(&server);
     a.client.faults().heal();

@@ -34,7 +34,7 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
-    /// Drops the run and starts another one.
+    /// Drops the run and starts another run.
     again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, EndReason)>>,
 }

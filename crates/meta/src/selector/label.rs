@@ -174,8 +174,8 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Returns whether the selector requires that a label is both present and absent, as [`nothing`](Self::nothing)
-    /// does. Other contradictions are not detected.
+    /// Returns whether the selector requires that a label is both present and absent, like [`nothing`](Self::nothing). Other
+    /// contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key

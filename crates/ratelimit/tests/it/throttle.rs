@@ -329,7 +329,7 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // The next waiter is served at most a second after this one.
+                            // The next waiter is served at most a second after this waiter.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }

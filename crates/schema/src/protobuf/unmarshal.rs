@@ -82,7 +82,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Narrows the reader to the field with this number, or to the fields of the embedded message with this number.
+    /// Limits the reader to the field with this number, or to the fields of the embedded message with this number.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);

@@ -1,4 +1,5 @@
-//! Splits a YAML text into tokens as libyaml does. The syntax is YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
+//! Splits a YAML text into tokens, in the same way as libyaml. The syntax is YAML 1.1, with libyaml's rules for plain scalars in `[…]` and
+//! `{…}`.
 
 mod properties;
 mod scalars;

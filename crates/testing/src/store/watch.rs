@@ -80,7 +80,7 @@ impl Store {
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // A silent watch keeps its position, but its break is replaced by the new one.
+                // A silent watch keeps its position, but the new break replaces its break.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }

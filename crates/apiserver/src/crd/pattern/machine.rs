@@ -1,6 +1,6 @@
-//! A matcher for patterns whose automaton would be too large. It steps through the text with a list of active states, as Go does. It needs
-//! little memory even for large repeated classes. Its time is proportional to the length of the pattern multiplied by the length of the
-//! text.
+//! A matcher for patterns whose automaton would be too large. Like Go's matcher, it steps through the text with a list of active states.
+//! It needs little memory even for large repeated classes. Its time is proportional to the length of the pattern multiplied by the length
+//! of the text.
 
 use std::collections::HashMap;
 

@@ -48,8 +48,7 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time, like [`Clocks::now`]. It takes less time, because it does not compute the other
-    /// clocks.
+    /// Returns the monotonic time, like [`Clocks::now`]. It is faster, because it does not compute the other clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);

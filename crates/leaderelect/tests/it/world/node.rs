@@ -213,7 +213,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the state of the node, unless another process has replaced this one.
+    /// Updates the state of the node, unless another process has replaced this process.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
