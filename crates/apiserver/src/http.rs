@@ -206,7 +206,7 @@ struct Ongoing {
     audited: AuditGuard,
     /// The socket to run on the upgraded connection.
     socket: Option<Socket>,
-    /// The end of a watch. The response body sends the watch.
+    /// The end time of a watch, whose frames the response body sends.
     ends: Option<Instant>,
 }
 

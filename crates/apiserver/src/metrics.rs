@@ -137,7 +137,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. A patch has the label `APPLY` if its media type is that of an apply.
+/// Returns the label of a verb. A patch with the media type of an apply has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -51,10 +51,10 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Changes
 ///
-/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] states whether the object has changed in
-/// the cluster since then. A change is the difference between two states of an object: its state in the cluster at the time of the first
-/// write in the plan, and its state in the plan. Changes omit Events and fields that servers set: resource versions, managed fields and the
-/// generation.
+/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] is true if the object has changed in the
+/// cluster since its first write in the plan. A change is the difference between two states of an object: its state in the cluster at the
+/// time of the first write in the plan, and its state in the plan. Changes omit Events and fields that servers set: resource versions,
+/// managed fields and the generation.
 ///
 /// # Limits
 ///

@@ -72,7 +72,7 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long body that repeats a text.
+    /// A description of a long body, which consists of repetitions of a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
     /// Variables to set from the response. Each value is a JSON pointer, or `header:Name`.

@@ -70,8 +70,8 @@ impl CustomResourceDefinition {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Merges several versions of a kind into one definition. The versions keep their order. The names are those of the stored
-    /// version.
+    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names of the
+    /// stored version.
     ///
     /// # Errors
     ///

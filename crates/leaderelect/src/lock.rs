@@ -16,7 +16,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// # Cancel safety
 ///
-/// Dropping a future abandons the request. The server may have stored a write or not.
+/// Dropping a future abandons the request. If the request is a write, it is unknown whether the server stored it.
 ///
 /// # Examples
 ///

@@ -80,7 +80,7 @@ pub enum ListPart {
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may have executed a write or not.
+/// Dropping a future cancels the request. If the request is a write, it is unknown whether the server executed it.
 ///
 /// # Examples
 ///

@@ -86,7 +86,7 @@ pub enum Error {
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status. If the server sent none, it is derived from the HTTP status.
+        /// The server's status. If the server sent no status, it is derived from the HTTP status code.
         status: Box<Status>,
         /// The response body, at most the first 64 KiB. `Debug` does not show it, because it can be any object.
         body: Bytes,

@@ -73,14 +73,14 @@ pub struct AttachedProcess {
 ///
 /// # Cancel safety
 ///
-/// A write that was not ready has stored nothing.
+/// A write that returns `Pending` has accepted no data.
 pub struct ProcessInput(Sender);
 
 /// One output of a command. Dropping it discards all further output.
 ///
 /// # Cancel safety
 ///
-/// A read that was not ready has consumed nothing.
+/// A read that returns `Pending` has consumed no data.
 pub struct ProcessOutput(Receiver);
 
 /// The terminal of a command. All clones refer to the same terminal.

@@ -145,7 +145,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests whose name is that of the checker, loom or shuttle. The tests are built with the lock types of the checker.
+/// Runs the tests that are named after the checker, loom or shuttle. The tests are built with the lock types of the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;

@@ -43,9 +43,9 @@ pub enum Fault {
     LoseAnswer(Answer),
     /// Serves reads from the state at this revision, like an API server whose watch cache lags behind and does not advance.
     ///
-    /// Only gets and lists with a `resourceVersion` are affected. A read of any version (`resourceVersion=0`), of this revision or of an
-    /// earlier revision gets the state at this revision. A read of a later revision fails, like a read from a watch cache that has not
-    /// reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// Only gets and lists with a `resourceVersion` are affected. If a read requests any version (`resourceVersion=0`), this revision or
+    /// an earlier revision, the server returns the state at this revision. A read of a later revision fails, like a read from a watch
+    /// cache that has not reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
     /// Serves reads and watches from an older state, like an API server whose watch cache lags behind but advances.
     ///

@@ -78,8 +78,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Responds to a proxy request with an error, because there are no backends. A path to the root of the backend that has no trailing slash
-/// is redirected instead.
+/// Responds to a proxy request with an error, because there are no backends. If the path refers to the root of the backend and has no
+/// trailing slash, responds with a redirect instead.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {

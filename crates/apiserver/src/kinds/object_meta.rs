@@ -97,9 +97,9 @@ pub(crate) enum MetadataChecks {
     Update,
     /// Only the checks for new objects.
     Whole,
-    /// The checks for updates, and after that the checks for new objects.
+    /// First the checks for updates, then the checks for new objects.
     UpdateThenWhole,
-    /// The checks for new objects, and after that the checks for updates.
+    /// First the checks for new objects, then the checks for updates.
     WholeThenUpdate,
     /// The checks for new objects, twice.
     WholeTwice,

@@ -132,8 +132,8 @@ pub(crate) trait Strategy: Send + Sync {
         0
     }
 
-    /// Marks an object that becomes terminating with a phase, a condition or a finalizer, in addition to the common metadata. Returns true
-    /// if this deletion must not remove the object yet.
+    /// Called when an object becomes terminating. Sets a phase, a condition or a finalizer, in addition to the common metadata. Returns
+    /// true if this deletion must not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }

@@ -76,7 +76,7 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // The lock has expired long before.
+            // The lock expired a long time ago.
             pass(60.0).await;
             let verbs = take_verbs(&server);
             assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");

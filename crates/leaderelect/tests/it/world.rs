@@ -195,7 +195,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a rule is broken, the check panics and poisons the lock. Ignore that, so that the other tasks can end.
+        // If a rule is broken, the check panics and poisons the lock. Ignore the poisoning, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -80,7 +80,8 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the last attempt if all attempts fail, or any error that is neither a conflict nor "already exists".
+    /// Returns the error of the last attempt if all attempts fail. Returns any other error than a conflict or "already exists"
+    /// without a further attempt.
     ///
     /// # Examples
     ///

@@ -110,7 +110,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members in `first` in this order, and after that all other members by name.
+    /// Writes the members in `first` in this order, then all other members by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,

@@ -109,7 +109,8 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes an add, if no worker has dequeued the key since. Returns whether there was such an add.
+    /// Undoes the last add of the key, unless a worker has dequeued the key since the add. Returns whether an add was
+    /// undone.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

@@ -299,7 +299,8 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// Returns the number of series of the depth, and the value of the series for all other priorities.
+/// Returns the number of series of the metric `workqueue_depth`, and the value of the series
+/// `exceeded_cardinality_limit`.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))

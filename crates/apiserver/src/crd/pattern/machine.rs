@@ -16,7 +16,7 @@ pub(super) struct Machine {
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     Char(char),
-    /// Any character of the class with this index.
+    /// Consumes one character of the class with this index.
     Class(usize),
     Look(Look),
     /// Continues at both targets.

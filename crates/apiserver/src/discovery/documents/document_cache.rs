@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{Document, DocumentScope, DocumentSubject};
 
 /// The maximum size of the cached documents in bytes. The OpenAPI 2 documents do not count and are always kept, because they take longest
-/// to create. Above the limit, the cache keeps only the ETag of a document, and the document is created again on request.
+/// to create. Above the limit, the cache keeps only the ETags of some documents. These documents are created again on request.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// The cache of documents. The cost of a lookup or insertion does not depend on the number of documents.
