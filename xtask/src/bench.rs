@@ -9,28 +9,29 @@
 //! * The programs in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]). Their `go.sum` pins the versions. They are
 //!   built into `target/bench/AREA/`.
 //!
-//! A program does the work that its arguments name **once**. Its last line is JSON:
+//! A program runs the workload in its arguments **once**. Its last line is JSON:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures cover only the measured part: wall time, CPU time of all threads, heap allocations, the peak of resident memory above its
-//! value at the start, the number of operations, and the numbers of keys added and received. `figures` has other values by unit
-//! ([`Measure::Figure`]). If a side cannot measure a figure, it leaves the figure out, and the rows that need the figure stay empty.
+//! All figures cover only the measured section of the program: wall time, CPU time of all threads, heap allocations, the peak of resident
+//! memory above its value at the start, the number of operations, and the numbers of keys added and received. The member `figures` contains
+//! other values by unit ([`Measure::Figure`]). If a program cannot measure a figure, it omits the figure, and the rows that need the figure
+//! stay empty.
 //!
 //! A program that needs a server gets `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
 //! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` names the
 //! processes of that server ([`Around::Servers`]).
 //!
 //! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that other
-//! work of the machine affects all sides. Each [`Measure`] makes one row of medians. The *ratio* is the number of times that our side is
+//! programs on the machine affect all sides. Each [`Measure`] makes one row of medians. The *ratio* is the number of times that our side is
 //! better than the best peer: 2.0 is half the cost, 0.5 is double the cost. If a peer's tool is missing (no `go`), or the peer does not
 //! build, its column stays empty and the output has the reason.
 //!
-//! Published figures belong to one commit. So `--docs` needs a clean tree that does not change during the measurement, and an idle
-//! machine.
+//! Published figures belong to one commit. Therefore, `--docs` needs an idle machine, and a clean tree that does not change during the
+//! measurement.
 
 mod apiserver;
 mod build;
@@ -63,17 +64,17 @@ const AREAS: &[&Area] =
 pub(crate) struct Area {
     /// The name of the area. The command line, the folder of the Go programs and the written pages use this name.
     pub(crate) name: &'static str,
-    /// A sentence. The page shows it above the table.
+    /// A sentence that the page shows above the table.
     pub(crate) about: &'static str,
     /// The workloads, in the order of the table.
     pub(crate) workloads: &'static [Workload],
 }
 
-/// One task. The programs of all sides do it.
+/// One task, which the programs of all sides perform.
 pub(crate) struct Workload {
     /// The text in the first column of the table. It is unique in its area.
     pub(crate) name: &'static str,
-    /// The variants of our side. The name describes the first variant.
+    /// The variants of our side. The name of the workload describes the first variant.
     pub(crate) ours: &'static [Variant],
     /// The peers. The list may be empty.
     pub(crate) peers: &'static [(&'static str, Run)],
@@ -113,7 +114,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// The measure of a row and its goals. A row without goals is only for information.
+/// The measure of a row, and the goals of the row. A row without goals is only for information.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -172,7 +173,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs of short workloads. Their figures scatter most.
+/// The number of runs of short workloads. It is large because their figures vary most.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

@@ -34,7 +34,7 @@ struct Step {
 /// The result of a successful step.
 #[derive(Default)]
 struct Done {
-    /// A note. It is printed after the time.
+    /// A note that is printed after the time.
     note: String,
     /// The tests that the step ran.
     tests: Tally,
@@ -93,7 +93,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 println!("{} failed; alone: cargo xtask ci --only {}\n", step.name, step.name);
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => tests.add(error.tests),
-                    // No test has failed, but the step has. Count it as one failure.
+                    // The step has failed, but no test has failed. Count one failure.
                     _ => tests.failed += 1,
                 }
                 failed.push(step.name);

@@ -3,8 +3,8 @@
 //! Each client is a program that fails at the first step that differs from a real cluster: kubectl, client-go
 //! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
 //! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped, and the last line of output names
-//! it. A skipped client counts as failed with `--all` or if `--only` names it. Each tool fetches its own dependencies into its usual cache.
-//! Build output goes to the target folder.
+//! it. A skipped client counts as failed with `--all` or if `--only` names it. Each tool downloads its dependencies into its usual cache.
+//! Build output is written to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
 
-/// The name of a client, the tool that the client needs, and a function. The function runs the scenario.
+/// The name of a client, the tool that the client needs, and the function that runs the scenario.
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
 const CLIENTS: [Client; 6] = [

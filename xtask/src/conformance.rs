@@ -45,7 +45,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     }
     let cargo = crate::cargo();
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
-    // The replayer has printed the reason.
+    // The replay program has already printed the reason.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -74,8 +74,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some use this project's elector, as in
-/// the tests, and some use client-go's.
+/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some processes use this project's elector, as in the
+/// tests. Other processes use client-go's elector.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

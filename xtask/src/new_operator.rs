@@ -1,6 +1,7 @@
-//! `cargo xtask new-operator NAME`: starts the project of an operator, outside of this workspace.
+//! `cargo xtask new-operator NAME`: creates the project of an operator outside of this workspace.
 //!
-//! The template is a project itself: `crates/pintle/template`. A new project is a copy of it with another name and another path to Pintle.
+//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template with another name and another path
+//! to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +17,7 @@ const TEMPLATE: &str = "crates/pintle/template";
 const PLACEHOLDER: &str = "website-operator";
 /// The dependency on Pintle in the template's manifest.
 const DEPENDENCY: &str = "pintle = { path = \"..\"";
-/// The longest name. It is also the name of a Lease, and a label.
+/// The maximum length of a name. The limit exists because the name is also the name of a Lease, and a label.
 const LONGEST: usize = 50;
 
 /// Names that the compiler rejects, and crates that the project uses.
@@ -122,14 +123,15 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         fs::write(&target, fill(&text, name, &pintle)).with_context(|| format!("writing {}", target.display()))?;
     }
-    // The versions that this repository is tested with. Cargo removes the entries that the project does not use.
+    // Copy the lock file, so that the project uses the versions with which this repository is tested. Cargo removes the entries that the
+    // project does not use.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (cargo, manifest) = (crate::cargo(), folder.join("Cargo.toml"));
     cmd!(sh, "{cargo} metadata --quiet --format-version 1 --manifest-path {manifest}").quiet().ignore_stdout().run()?;
     Ok(())
 }
 
-/// Replaces the name, and the places of Pintle: on this machine, and in the image.
+/// Replaces the name, and the two paths of Pintle: on this machine, and in the image.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));
@@ -170,7 +172,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns the path from one absolute folder to another. It stays absolute if the folders have only the root in common.
+/// Returns the relative path from one absolute folder to another. Returns an absolute path if the folders have only the root in common.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let common = from.components().zip(to.components()).take_while(|(left, right)| left == right).count();
     if common <= 1 {

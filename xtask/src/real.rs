@@ -60,7 +60,7 @@ impl Real {
                 ("service-cluster-ip-range", "10.0.0.0/24"),
                 // Allow privileged containers, as the embedded server does.
                 ("allow-privileged", "true"),
-                // Disable this plugin: no controller creates service accounts here.
+                // Disable this plugin, because no controller creates service accounts here.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;

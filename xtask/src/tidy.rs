@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Checks the tree against all rules. The error lists all violations.
+/// Checks all files against all rules. The error lists all violations.
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     let root = sh.current_dir();
     let sources = sources(sh, &root)?;

@@ -11,7 +11,7 @@ pub(crate) mod quota;
 
 pub(crate) use amounts::Amounts;
 
-/// The data about a write that admission checks.
+/// A write that admission checks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt<'a> {
     pub(crate) resource: &'a crate::kinds::GroupResource,

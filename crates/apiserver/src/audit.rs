@@ -1,4 +1,4 @@
-//! The audit of a server. It records requests, their users and their results, for assertions in tests.
+//! The audit of a server: it records requests, their users and their results, for assertions in tests.
 
 mod log;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::verb::RequestVerb;
 
-/// One request. Either the server responded to it, or the client closed the connection before the response.
+/// The record of one request. Either the server responded to it, or the client closed the connection before the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// The time at which the request arrived.
@@ -32,8 +32,8 @@ pub struct AuditRecord {
     /// The name. Empty for a collection.
     pub name: String,
     /// The HTTP status. For a watch, this is the status at the start of the response. The code is 0 if the client closed the connection
-    /// before the server had a status. A request that timed out is recorded when the server has finished its work for the request. This may
-    /// be after the response.
+    /// before the server had a status. A request that timed out is recorded when the server stops processing it, which can be after the
+    /// response.
     pub code: u16,
     /// The last write of the request, regardless of its response. `None` if the request wrote nothing. Examples are reads, dry runs,
     /// rejected requests and requests that do not change the object.
@@ -47,8 +47,7 @@ pub struct AuditRecord {
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. The order of these times is the order of the revisions. The duration of a request has no influence on this
-    /// order.
+    /// The time of the write. These times have the same order as the revisions, even if one request takes longer than another.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -58,8 +57,9 @@ pub struct Commit {
 /// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method keeps only matching requests.
 ///
 /// The audit drops the oldest requests when it is full (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion about
-/// an incomplete audit could pass by mistake, so methods that read the records panic in that case. They do not panic if a filter keeps only
-/// records [after](Self::committed_after) the last dropped request, or if the caller [accepted the loss](Self::despite_loss).
+/// an incomplete audit could pass by mistake. Therefore, methods that read the records panic if a matching request may have been dropped.
+/// They do not panic if a filter keeps only records [after](Self::committed_after) the last dropped request, or if the caller [accepts the
+/// loss](Self::despite_loss).
 ///
 /// # Examples
 ///
@@ -102,7 +102,7 @@ impl ServerAudit {
         &self.records
     }
 
-    /// Returns the number of requests that were dropped. All of them are older than the records.
+    /// Returns the number of requests that were dropped. All of them are older than the remaining records.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -161,7 +161,7 @@ impl ServerAudit {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after this time, regardless of when they arrived.
+    /// Keeps the requests that wrote something after this time, regardless of their arrival.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
@@ -194,13 +194,13 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// The last write of a request so far. The server reads it outside of the request's future, because this future may be dropped before it
-/// completes.
+/// The last write of a request so far. The server reads this value outside of the request's future, because the future may be dropped
+/// before it completes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 
 impl Committed {
-    /// Runs `work` and records the last write of `work` in `self`.
+    /// Awaits `work`, and records the last write of `work` in `self`.
     pub(crate) async fn during<R>(&self, work: impl Future<Output = R>) -> R {
         COMMITTED.scope(self.clone(), work).await
     }
@@ -215,6 +215,6 @@ pub(crate) fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // Background controllers have no request.
+    // The write may come from a background controller, which has no request.
     let _ = COMMITTED.try_with(note);
 }

@@ -41,7 +41,8 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
 /// An authenticator that maps bearer tokens to users, for requests and for token reviews.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    /// The tokens of the token file. Without a token file, every caller is an administrator, regardless of the token.
+    /// The tokens in the token file. `None` if there is no token file. In that case, every caller is an administrator, regardless of the
+    /// token.
     tokens: Option<Tokens>,
     pub(crate) accounts: AccountTokens,
 }
@@ -101,7 +102,7 @@ impl Authenticator {
     }
 }
 
-/// Returns whether a URL of a rule matches a path. A `*` at the end of the rule's URL matches any text.
+/// Returns whether the URL of a rule matches a path. A `*` at the end of the rule's URL matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),

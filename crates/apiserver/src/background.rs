@@ -1,11 +1,12 @@
-//! The controllers that run in the server. Clients expect their effects as a part of the API. In a real cluster, some of them run in
-//! kube-controller-manager. They delete the contents of deleted namespaces, collect garbage, and aggregate cluster roles. All others run in
-//! kube-apiserver. They maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of FlowSchemas, and
-//! delete expired events.
+//! The controllers that run in the server. Clients expect their effects as a part of the API. In a real cluster, they run in two programs:
+//!
+//! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, and aggregate cluster roles
+//! - kube-apiserver: the controllers that maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of
+//!   FlowSchemas, and that delete expired events
 //!
 //! Each controller is a separate task, so a namespace with 100,000 objects does not delay new definitions. A controller observes all
-//! changes of its resources and remembers the work that they cause. It writes with the same functions as requests. A controller that lags
-//! too far behind re-lists.
+//! changes of its resources, and records which objects it must process. It writes with the same functions as requests. A controller that
+//! lags too far behind re-lists.
 
 mod api_services;
 mod definitions;
@@ -36,7 +37,7 @@ trait Controller: Send + 'static {
     /// The resources to observe. `None` means all resources.
     const RESOURCES: Option<&'static [&'static str]>;
 
-    /// Records a change. Returns whether `work` may have something to do.
+    /// Records a change. Returns whether `work` must be called.
     fn observe(&mut self, _: &Change) -> bool {
         true
     }
@@ -44,11 +45,11 @@ trait Controller: Send + 'static {
     /// Records all existing objects. Called at the start, and after the controller has lagged too far behind.
     fn resync(&mut self, _: &Registry) {}
 
-    /// Does the pending work. The controller has observed all changes up to the revision `observed`, and maybe later changes. Returns the
-    /// time of the next call if no change causes an earlier call.
+    /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and maybe later changes.
+    /// Returns the time of the next call if no change causes an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Returns whether there is pending work that `work` has not tried yet.
+    /// Returns whether there are recorded changes that `work` has not tried to process yet.
     fn is_busy(&self) -> bool {
         false
     }
@@ -57,14 +58,14 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// For each controller, the revision up to which it has no pending work.
+    /// For each controller, the revision up to which it has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Runs the controllers of a server that listens on `address` until `stop`. Returns when each controller has processed all existing
+    /// Runs the controllers of a server that listens on `address` until `stop`. Waits until each controller has processed all existing
     /// objects, or has ended. The health endpoints report a controller that ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
@@ -101,7 +102,7 @@ impl Background {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // This fails only if the server ends, and then all controllers have stopped.
+                // The wait fails only if the server has ended. In that case, all controllers have stopped.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -170,7 +171,7 @@ async fn run<C: Controller>(
     }
 }
 
-/// Passes all pending changes to the controller. Returns whether there may be work to do.
+/// Passes all pending changes to the controller. Returns whether the controller must process changes.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock. If a test pauses tokio's clock, the wall clock is paused, too.
+/// A wall clock that advances with tokio's clock. If a test pauses tokio's clock, the wall clock is also paused.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,

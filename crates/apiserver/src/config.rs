@@ -38,13 +38,13 @@ pub struct ApiServerConfig {
     /// no.
     pub tls: bool,
     /// A file of users and their tokens, in the CSV format of kube-apiserver: `token,user,uid,"group1,group2"`. The server reads it once,
-    /// at startup. Members of `system:masters` may do everything. Other users need RBAC roles. Default: no file, and every caller is an
-    /// administrator.
+    /// at startup. Members of `system:masters` have all permissions. Other users need RBAC roles. Default: no file. In that case, every
+    /// caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// The seed of all generated values. These are names, uids, the administrator's token, and TLS keys and certificates. With the same
-    /// seed, they are the same in each run. Default: `None`, which makes them random.
+    /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. With the same seed, they
+    /// are the same in each run. Default: `None`, which makes them random.
     ///
-    /// - Faults with a probability use the seed, too. If there is no seed, they use the seed 0.
+    /// - Faults with a probability also use the seed. If there is no seed, they use the seed 0.
     /// - Tokens of service accounts contain times. They are the same in each run only if [`start_time`](Self::start_time) is also set.
     /// - Anyone who knows the seed can derive the tokens and keys.
     /// - If a seed is set, TLS keys are Ed25519 keys, which browsers reject. Without a seed, they are P-256 keys.
@@ -54,17 +54,17 @@ pub struct ApiServerConfig {
     pub start_time: Option<SystemTime>,
     /// The interval between bookmarks of a watch that allows them. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
-    /// The number of changes that a watcher may lag behind before the server closes its stream. Only changes of the watched resource count.
-    /// Default: 4096. Minimum: 1.
+    /// The maximum number of changes by which a watcher may lag behind. Beyond this number, the server closes the stream of the watcher.
+    /// Only changes of the watched resource count. Default: 4096. Minimum: 1.
     ///
     /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watcher must read its initial objects before
     /// the server drops the first change after the start of the watch. Otherwise, the server closes the stream.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. Clients of the earlier
-    /// server then get the error that their versions are too old, and re-list. With a lower value, watches of these clients would wait
-    /// until the new server has reached their versions.
+    /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. With such a value,
+    /// clients of the earlier server get the error that their versions are too old, and they re-list. With a lower value, watches of these
+    /// clients would wait until the new server has reached their versions.
     pub first_revision: u64,
     /// The maximum number of changes to keep for each resource. Default: 100 000. In addition, each write drops up to a thousand changes
     /// that are older than five minutes. The last change of a resource is always kept. A watch or list fails if it starts at a version
@@ -84,8 +84,8 @@ pub struct ApiServerConfig {
     /// Above the limit, the server aborts the oldest large body that is still incomplete. The client of this request gets status 429, with
     /// a retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server uses at most half of the open files that the process is
-    /// allowed at startup. The other half remains for all other uses. When the limit is reached, further clients wait until a connection
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server uses at most half of the number of files that the process
+    /// may open at startup. The other half remains for all other uses. When the limit is reached, further clients wait until a connection
     /// closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for custom resource definitions and the Service `kubernetes` always
@@ -95,16 +95,16 @@ pub struct ApiServerConfig {
     /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If enabled, LeaseCandidates are served, and leases keep `strategy`
     /// and `preferredHolder`. The server does not assign leases, because this is the task of a controller.
     pub coordinated_leader_election: bool,
-    /// Whether the server runs on its own thread with its own runtime. Default: no, which means that the server runs on the runtime that
-    /// starts it. On that runtime, the server yields to other tasks every few milliseconds, even during long lists and with large bodies.
-    /// On its own thread, the server delays no other task, but each request costs two thread switches.
+    /// Whether the server runs on a separate thread with a separate runtime. Default: no, which means that the server runs on the runtime
+    /// that starts it. On that runtime, the server yields to other tasks every few milliseconds, even during long lists and with large
+    /// bodies. On its own thread, the server delays no other task, but each request costs two thread switches.
     ///
     /// On its own thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, this does not affect the
-    /// server's timestamps and deadlines. [The audit](crate::ApiServer::audit) uses the machine's clock, too.
+    /// server's timestamps and deadlines. [The audit](crate::ApiServer::audit) also uses the machine's clock.
     ///
     /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle, even while the server's thread works. A call
     /// [in process](crate::ApiServer::in_process) prevents the jump until its response is complete, unless the call is a watch. A call over
-    /// a socket does not prevent the jump, so the client's deadlines can pass at once.
+    /// a socket does not prevent the jump, so the client's deadlines can pass immediately.
     pub own_thread: bool,
     /// The maximum number of requests that [the audit](crate::ApiServer::audit) keeps. Default: 10 000. The audit keeps fewer requests if
     /// they take more than 32 MiB.

@@ -1,6 +1,6 @@
 //! Custom resource definitions and the kinds that they define.
 //!
-//! [`settle`] does the work of kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
+//! [`settle`] corresponds to kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
 //! [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
 //! definition's schema.
 
@@ -81,7 +81,7 @@ pub(crate) fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
 
-/// Returns the storage versions. A valid definition has exactly one.
+/// Returns the storage versions. A valid definition has exactly one storage version.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
     stored.map(|version| version.text("/name"))

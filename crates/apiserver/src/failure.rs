@@ -14,8 +14,8 @@ pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
     /// A plain text body that is sent instead of the Status. The outermost handlers of kube-apiserver send such bodies.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler before the API. Such a handler does not negotiate the format of its
-    /// response.
+    /// Whether the failure comes from a handler that runs before the API handlers. Such a handler does not negotiate the format
+    /// of its response.
     pub(crate) early: bool,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body, as sent by a handler before the API.
+    /// Creates a 404 failure with a plain text body, as sent by a handler that runs before the API handlers.
     pub(crate) fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -64,7 +64,7 @@ impl Failure {
             .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
-    /// Creates a failure for a path that names no served resource.
+    /// Creates a failure for a path without a served resource.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, Reason::NotFound, "the server could not find the requested resource")
             .with(StatusDetails::default())

@@ -17,7 +17,7 @@ use crate::verb::RequestVerb;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock is used for the time windows of rules. If unset, the runtime of the thread that adds a rule is used.
+    /// The runtime whose clock applies to the time windows of rules. If it is not set, the clock of the thread that adds a rule applies.
     runtime: OnceLock<Handle>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. Empty if the read asks for the newest state.
+    /// The `resourceVersion` of a read. Empty if the read requests the newest state.
     pub(crate) version: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The checks of the health endpoints. They have the order and the names of kube-apiserver.
+//! The checks of the health endpoints, with the names and in the order of kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,7 +76,7 @@ pub(crate) struct Health {
     controllers: AtomicUsize,
     /// The number of controllers that are running.
     running: AtomicUsize,
-    /// The checks that a test makes fail.
+    /// The names of the checks that a test has set to fail.
     failing: Mutex<BTreeSet<String>>,
 }
 
@@ -85,7 +85,7 @@ impl Health {
     pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If a thread blocks while it holds the store's lock, this call blocks, and the request times out.
+        // If a thread holds the store's lock forever, this call blocks, and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {

@@ -1,8 +1,8 @@
 //! The HTTP layer. It creates a response from the head and the body of a request.
 //!
-//! [`respond`] applies the checks in kube-apiserver's order, because the client gets the first failure. This order is: path, `timeout=`,
-//! authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding. After these
-//! checks, the [`registry`](crate::registry) executes the request.
+//! [`respond`] applies the checks in kube-apiserver's order, because the response contains only the first failure. This order is: path,
+//! `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding.
+//! After these checks, the [`registry`](crate::registry) executes the request.
 
 mod api_groups;
 mod body;
@@ -63,9 +63,9 @@ pub(crate) struct Call {
     /// The verb, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, for RBAC and fault rules. A list or watch that selects one name has this name, too.
+    /// The name of the object, for RBAC and fault rules. For a list or watch whose field selector selects one name, it is this name.
     object: String,
-    /// The view of the store to read from, if a scripted fault sets one.
+    /// The view of the store that reads use, if a scripted fault sets a view.
     view: Option<View>,
     /// Warnings for the client. They are sent regardless of the outcome.
     pub(crate) warnings: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Call {
     schema_weight: usize,
     /// The budget for the bodies of all requests.
     bodies: Arc<BodyBudget>,
-    /// The connection, if the client asks for an upgrade.
+    /// The connection, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
     /// The protocol to run on the connection after a response 101.
     socket: Option<Socket>,
@@ -160,14 +160,14 @@ impl Deadline {
 /// Serves one request and returns the response. Also returns the socket to run on the connection if the request was upgraded to a
 /// WebSocket. This function does not fail, because errors become responses.
 ///
-/// The response is always ready at the deadline. Offloaded work that is still running at the deadline continues to its end, but writes
+/// The response is always ready at the deadline. An offloaded step that is still running at the deadline continues to its end, but writes
 /// nothing.
 ///
 /// Calls `deadline` with the deadline of the response, if it has one.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future leaves each write either complete or not started.
+/// If the future is dropped, each write is either complete or has no effect.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
@@ -206,7 +206,7 @@ struct Ongoing {
     audited: AuditGuard,
     /// The socket to run on the upgraded connection.
     socket: Option<Socket>,
-    /// The end of a watch. The response body sends the watch.
+    /// The end time of a watch, whose frames the response body sends.
     ends: Option<Instant>,
 }
 
@@ -322,7 +322,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // The bytes from `read` own a processing permit. They are dropped at once, so that the permit is released before a fault delays
+            // The bytes from `read` own a processing permit. Drop them immediately, so that the permit is released before a fault delays
             // the request.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
@@ -498,7 +498,7 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum length of all warnings together, in characters. If they are longer, each single warning is truncated first.
+/// The maximum total length of all warnings, in characters. If they are longer, each warning is truncated first.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 

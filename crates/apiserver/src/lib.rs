@@ -23,7 +23,7 @@
 //! # Main types
 //!
 //! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It ends when it is [shut down](ApiServer::shutdown) or dropped.
-//! - A [`Plan`] is a server on top of a live cluster. It reports the changes that a controller would make, and changes nothing in the
+//! - A [`Plan`] is a server that reads from a live cluster. It reports the changes that a controller would make, and never writes to the
 //!   cluster.
 //! - A [`faults::Rule`] injects a fault into some requests, a limited number of times. Rules are added with [`ApiServer::faults`].
 //!
@@ -36,7 +36,7 @@
 //! | faults | a rule may delay the request or replace the response | `faults/` |
 //! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object | `http/resource.rs`, `kinds/post_handler.rs` |
 //! | negotiate | the client chooses JSON, YAML or protobuf, and the object, its metadata, or a table | `http/negotiate.rs` |
-//! | decode | the bytes become a value, which is checked against the kind's types; large bodies are processed on another thread from now on | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
+//! | decode | the bytes become a value, which is checked against the kind's types; from this step on, large bodies are processed on another thread | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
 //! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
 //! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
 //! | feed | the server notifies the watchers of the resource, which read the change from the log | `store/db.rs` |
@@ -56,8 +56,7 @@
 //! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
 //! `kubernetes`. They use the same handlers as requests of clients.
 
-/// Fails to compile if one of these types implements `Debug`. These types must not implement it, because their values may contain a Secret
-/// or a token.
+/// Does not compile if one of these types implements `Debug`, because their values may contain a Secret or a token.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

@@ -40,12 +40,12 @@ use crate::store::{ResourceKey, UpstreamObject, key};
 /// The timeout for loading the objects that a request needs, and for each upstream request.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and the state of the objects that are loaded from it.
+/// The upstream cluster, and the loading state of its collections.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set when the collection is loaded.
+    /// The collections that were requested. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// The collections that are completely loaded and watched. Objects are mirrored while this lock is held. Otherwise, watchers could miss
     /// an object that arrives while its collection becomes complete.
@@ -124,8 +124,8 @@ impl Live {
         }
     }
 
-    /// Returns whether the user may cause upstream requests. This is restricted because upstream requests use this server's credentials,
-    /// which may have more rights than the user.
+    /// Returns whether the user may cause upstream requests. Only some users may, because upstream requests use this server's credentials,
+    /// which may have more permissions than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
@@ -137,13 +137,13 @@ impl Live {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // After a definition was written in the plan, only this server knows all resources.
+            // After a definition was written in the plan, only this server has the complete discovery documents.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Names `.` and `..` are not sent upstream. No object has such a name, and the upstream client might normalize the path.
+        // Do not send the names `.` and `..` upstream. No object has such a name, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
@@ -194,7 +194,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // A 403 is ignored, because a client that may not read the namespace may still have rights inside the namespace.
+                // Ignore a 403, because a client that may not read the namespace may still have permissions inside the namespace.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));

@@ -70,7 +70,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // A failed write to standard error is ignored, because it cannot be reported.
+            // Ignore a failed write to standard error, because it cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
@@ -127,7 +127,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     writeln!(std::io::stdout(), "{}", server.url())?;
     stopped.await;
     if let Some(path) = &arguments.snapshot {
-        // The snapshot is written to a new file, which is then renamed. This way, a failed write keeps the old snapshot.
+        // Write the snapshot to a new file, and then rename it. Therefore, the old snapshot is kept if the write fails.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))

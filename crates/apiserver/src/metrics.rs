@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets. The limit is needed because clients can invent resources and versions. Requests
+/// The maximum number of label sets. The limit is needed because clients can send any resource and version. Requests
 /// with further label sets are not counted.
 const MAX_SERIES: usize = 10_000;
 
@@ -137,7 +137,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. The media type decides whether a patch has the label `APPLY`.
+/// Returns the label of a verb. A patch with the media type of an apply has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

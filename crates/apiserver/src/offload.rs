@@ -1,4 +1,5 @@
-//! Offloads long synchronous work to other threads, so that a single-threaded runtime keeps serving requests.
+//! Offloads long synchronous processing to other threads, so that a single-threaded runtime continues to serve
+//! requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,11 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that are processed without offloading. Such work takes a few milliseconds at most.
-/// Offloading costs about 20 us.
+/// The maximum number of bytes that are processed without offloading. Processing them takes a few milliseconds at most.
+/// Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// The weight of work that can take long regardless of the size of its input.
+/// The number of bytes to declare for processing that can take long even for a small input.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
 /// The permits for offloaded steps of a server. There is one permit for each processor. The limit also bounds memory,
@@ -55,13 +56,13 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns whether work on this many bytes should be offloaded.
+/// Returns whether the processing of this many bytes should be offloaded.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// The way in which this thread executes its current step.
+    /// How this thread executes its current step.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
     /// Whether the next step should be offloaded.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
@@ -73,7 +74,7 @@ enum Execution {
     Unmanaged,
     /// The step runs on a thread of the runtime.
     Inline,
-    /// The step runs on a thread for blocking work.
+    /// The step runs on a thread for blocking code.
     Offloaded,
 }
 
@@ -102,7 +103,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The work of an offloaded step. The blocking task removes the work when a thread runs the task.
+    /// The future of an offloaded step. The blocking task takes the future when a thread runs the task.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -330,7 +331,7 @@ mod tests {
     }
 
     /// No step can be offloaded, because the only blocking thread is busy or all permits are in use. The deadline is
-    /// inside the offloaded work.
+    /// inside the offloaded future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

@@ -1,4 +1,5 @@
-//! Plans. A plan runs a controller against a live cluster and reports the changes of the controller, but does not make them.
+//! Plans. With a plan, a controller runs against a live cluster without changing it. The plan reports the changes that the controller would
+//! make.
 
 mod diff;
 mod show;
@@ -35,10 +36,10 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Reads
 ///
-/// - Each GET reads the object from the cluster. This ends when the object is written in the plan, or when its collection is watched.
+/// - Each GET reads the object from the cluster, until the object is written in the plan or its collection is watched.
 /// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
 ///   namespaces. After that, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
-///   objects written in the plan. A create needs the right to list.
+///   objects written in the plan. Therefore, a create needs the permission to list.
 /// - Objects keep the uid and the resourceVersion of the cluster until they are written in the plan. The resource versions of writes in the
 ///   plan continue from the versions of the cluster.
 /// - The plan loads custom resource definitions at the start and watches them. Discovery documents come from the cluster until a definition
@@ -50,9 +51,9 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Changes
 ///
-/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] states whether the object has changed in
-/// the cluster since then. A change is the difference between two states of an object. The first is its state in the cluster at the time of
-/// the first write in the plan. The second is its state in the plan. Changes omit Events and fields that servers set: resource versions,
+/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] is true if the object has changed in the
+/// cluster since its first write in the plan. A change is the difference between two states of an object: its state in the cluster at the
+/// time of the first write in the plan, and its state in the plan. Changes omit Events and fields that servers set: resource versions,
 /// managed fields and the generation.
 ///
 /// # Limits
@@ -60,12 +61,13 @@ use crate::server::{ApiServer, StartError};
 /// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. Objects are read in their storage
 ///   version, and other versions return them without a conversion. Quotas apply only if they have been read. The plan does not check
 ///   whether the writer is authorized to write.
-/// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a claim binds no volume.
+/// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a PersistentVolumeClaim is
+///   not bound.
 /// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed. If a
 ///   namespace is deleted, the plan deletes only objects of this namespace that have been read.
-/// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects them, or they fail
-///   as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has
-///   side effects there.
+/// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
+///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
+///   effects there.
 /// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. Impersonated users
 ///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the client that the plan was started
 ///   with. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.

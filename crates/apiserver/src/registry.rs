@@ -1,4 +1,4 @@
-//! The API verbs, which are the same for every kind.
+//! The API verbs, whose implementation is the same for every kind.
 //!
 //! Functions that write one object do not await. Such a function reads the store, computes the new object, and commits
 //! it only if its inputs have not changed. The HTTP layer and the background tasks call the same functions.
@@ -64,7 +64,7 @@ use crate::store::{Db, Draft, History, Interner};
 /// The maximum time that a request waits for a revision that does not exist yet.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API below the HTTP layer. It contains the state of the server, and has the verbs as methods.
+/// The API below the HTTP layer. It contains the state of the server. Its methods are the verbs.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,

@@ -80,8 +80,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry has a reason. A write that uses one
-    /// of them gets a warning.
+    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry contains the reason. A write that
+    /// uses one of them gets a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
     /// Starts a server. When the function returns, the server is ready and responds to requests.
@@ -146,7 +146,7 @@ impl ApiServer {
             }
         };
         let stop_on_drop = stop.clone().drop_guard();
-        // The server is ready once each controller has observed all existing objects.
+        // The server is ready when each controller has observed all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
         let limit = listen::connection_limit(registry.config.connections);
@@ -189,20 +189,20 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error for the first object that cannot be created. Objects that were created before this object stay.
+    /// Returns an error for the first object that cannot be created. Objects that were created earlier are kept.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
     /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of
-    /// their paths. Each file is loaded as [`load`](Self::load) does. A file is UTF-8, or UTF-16 with a byte order mark. Returns the number
-    /// of created objects.
+    /// their paths. Each file is loaded in the same way as by [`load`](Self::load). A file is UTF-8, or UTF-16 with a byte order mark.
+    /// Returns the number of created objects.
     ///
     /// # Errors
     ///
     /// Returns an error for the first file that cannot be read, or for the first object that cannot be created. Objects that were created
-    /// before stay.
+    /// earlier are kept.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
@@ -218,11 +218,11 @@ impl ApiServer {
     /// The revision of the server does not decrease. Objects that already match the snapshot are not written. All other objects are
     /// deleted, or written with a new revision. Watchers get an event for each of these writes.
     ///
-    /// If the snapshot has a key for the tokens of service accounts, the server uses this key from now on. Tokens that were signed with the
-    /// key stay valid. Tokens that were signed with another server's key become invalid.
+    /// If the snapshot has a key for the tokens of service accounts, the server uses this key after the restore. Tokens that were signed
+    /// with the key stay valid. Tokens that were signed with another server's key become invalid.
     ///
-    /// Restored CustomResourceDefinitions are served, and removed CustomResourceDefinitions are no longer served, once the server has
-    /// [settled](Self::settle).
+    /// After the server has [settled](Self::settle), restored CustomResourceDefinitions are served, and removed CustomResourceDefinitions
+    /// are no longer served.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
@@ -242,8 +242,8 @@ impl ApiServer {
         &self.registry.faults
     }
 
-    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail from now on, or restores the check. `/readyz?verbose` lists the names of
-    /// the checks, such as `etcd` or `informer-sync`. An unknown name has no effect.
+    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail, or restores the check. `/readyz?verbose` lists the names of the checks,
+    /// such as `etcd` or `informer-sync`. An unknown name has no effect.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
@@ -253,7 +253,7 @@ impl ApiServer {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets the server's wall clock ahead of the machine's clock from now on. This simulates clock skew.
+    /// Sets the server's wall clock ahead of the machine's clock, to simulate clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
@@ -288,8 +288,8 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections, ends all tasks, and waits for them. Watches end at once. Work that is already offloaded to another thread
-    /// continues to its end, and may finish a little later.
+    /// Closes all connections, ends all tasks, and waits for them. Watches end immediately. A step that is already offloaded to another
+    /// thread continues to its end, and may finish a little later.
     ///
     /// # Cancel safety
     ///
@@ -305,7 +305,7 @@ impl ApiServer {
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // UIDs are derived from a different seed, because clients see UIDs.
+        // Derive the token from another seed than UIDs, because all clients can read UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }

@@ -21,7 +21,7 @@ struct MapNode<V> {
 }
 
 const MAX_RATIO: usize = 3;
-/// The ratio that requires two rotations. It compares the weights of the inner and the outer child of the heavier side.
+/// The ratio of the weights of the inner and the outer child of the heavier side at which two rotations are needed.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -137,7 +137,7 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// Returns the side of a node on which a name is. Returns `None` for the name of the node.
+/// Returns the side of a node on which a name belongs. Returns `None` for the name of the node.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),

@@ -4,9 +4,9 @@
 //! its object, its namespace, its old and new field values, and the whole resource. The cost of a write does not depend
 //! on the number of other watchers.
 //!
-//! [`WatchEvent`] is a pure function that decides what a watcher sends for a change. A watcher has no queue, and
-//! encodes a frame only when it can be sent. A watcher that falls too far behind is disconnected. Its client can resume
-//! from the last version that it received.
+//! [`WatchEvent`] computes, without side effects, which event a watcher sends for a change. A watcher has no queue, and
+//! encodes a frame only when it can be sent. If a watcher falls too far behind, the server disconnects its client. The
+//! client can resume from the last version that it received.
 
 mod frame;
 mod watch_event;
@@ -35,7 +35,7 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether to send only half of the frame, for a scripted fault. The connection is cut after that.
+    /// Whether to send only half of the frame and then cut the connection, for a scripted fault.
     pub(crate) torn: bool,
 }
 
@@ -90,11 +90,11 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// A change that the watch's stale view does not show yet.
+    /// A change that is not yet visible in the watch's stale view.
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch started.
     start_revision: u64,
-    /// The end of the stream. It is set if the stream must end directly after the frames that were returned last.
+    /// How the stream ends. It is set if the stream must end directly after the last returned frames.
     queued_end: Option<Option<Cut>>,
 }
 
@@ -277,7 +277,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // The yield lets the connection send the earlier frames first.
+                // Yield, so that the connection sends the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -287,7 +287,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // A watch ends at its deadline even if changes keep coming.
+            // Check the deadline first, so that a watch ends at its deadline even if there is always another change.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -305,7 +305,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that the watch's view of the store shows.
+    /// Waits for the next change that is visible in the watch's view of the store.
     ///
     /// # Cancel safety
     ///
@@ -429,7 +429,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // An object that takes long to match is not matched in this loop, but later on another thread.
+            // If an object takes long to match, match it later on another thread and not in this loop.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());

@@ -1,4 +1,4 @@
-//! The `Cluster`: one connection configuration, and the clients, informers, recorders and electors made from it.
+//! The `Cluster`: one connection configuration, and the clients, informers, recorders and electors that use it.
 
 mod elections;
 
@@ -18,14 +18,14 @@ use serde::de::DeserializeOwned;
 
 use crate::{ClusterConfig, Error};
 
-/// A connection to a cluster, and the factory of clients, informers, recorders and electors for it.
+/// A connection to a cluster. It creates clients, informers, recorders and electors for the cluster.
 ///
-/// Start here: a `Cluster` combines the other crates. It shares one client, and one informer for each resource and
-/// selector. Each elector has a separate client, so other requests never delay a renewal. Cloning a `Cluster`
-/// increments a reference count.
+/// Start here: a `Cluster` combines the other crates. All users of a `Cluster` share one client, and one informer for
+/// each resource and selector. Each elector has a separate client, so other requests never delay a renewal. Cloning a
+/// `Cluster` only increments a reference count.
 ///
-/// Clients have no rate limit by default, because API Priority and Fairness protects the server. Set
-/// [`ClientConfig::qps`] for a server without it.
+/// Clients have no rate limit by default, because API Priority and Fairness protects the server. For a server without
+/// API Priority and Fairness, set [`ClientConfig::qps`].
 ///
 /// # Examples
 ///
@@ -71,14 +71,14 @@ struct Inner {
 
 /// The Event writer.
 enum Events {
-    /// Started with the first recorder.
+    /// The broadcaster of Events. It is created together with the first recorder.
     Open(Option<EventBroadcaster>),
     /// The cluster was shut down.
     Closed,
 }
 
 impl Cluster {
-    /// Connects to the cluster that the environment names, as [`connect`](Self::connect) does with the default
+    /// Connects to the cluster that the environment describes. This is [`connect`](Self::connect) with the default
     /// [`ClusterConfig`]. It reads files, but sends no request yet.
     ///
     /// # Errors
@@ -89,12 +89,12 @@ impl Cluster {
     }
 
     /// Connects to the cluster that `config` describes. A [`ClientConfig`] converts to a [`ClusterConfig`]. No request
-    /// is sent yet, so an unreachable server shows only on the first request.
+    /// is sent yet, so an unreachable server is detected only at the first request.
     ///
     /// # Errors
     ///
     /// - The configuration contradicts itself, or a certificate or key in it cannot be used.
-    /// - `config` has no client configuration, and the environment has none or an invalid one.
+    /// - `config` has no client configuration, and the environment has no configuration or an invalid configuration.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -116,7 +116,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The server cannot listen.
+    /// Returns an error if the server cannot listen.
     #[cfg(feature = "apiserver")]
     pub async fn embedded() -> Result<Self, Error> {
         let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
@@ -147,7 +147,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server if [`embedded`](Self::embedded) made this cluster, for example to inject faults.
+    /// Returns the embedded API server if [`embedded`](Self::embedded) created this cluster. Use it, for example, to
+    /// inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -176,14 +177,14 @@ impl Cluster {
 
     /// Returns the shared informer for `T` across all namespaces. Calls with the same type return the same informer.
     ///
-    /// The informer is started. It runs until its last [user](InformerFactory) is gone or the cluster is [shut
-    /// down](Self::shutdown). An informer that is requested after the shutdown never runs.
+    /// The informer is already started. It runs until its last [user](InformerFactory) is dropped or the cluster is
+    /// [shut down](Self::shutdown). An informer that is requested after the shutdown never runs.
     ///
     /// For one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
     /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
-    /// The cached objects lack their `managedFields`, as [`Projection`](pintle_informer::Projection) explains. They may
-    /// be written back with an update.
+    /// The cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection). A program
+    /// may still write them back with an update.
     ///
     /// # Panics
     ///
@@ -194,10 +195,10 @@ impl Cluster {
 
     /// Returns the informer for the objects of `api` that match the selectors in `config`. Callers with the same
     /// settings share one informer. [`InformerFactory`] lists the settings that lead to a separate informer. The
-    /// informer is started, as with [`informer`](Self::informer).
+    /// informer is already started, as with [`informer`](Self::informer).
     ///
-    /// `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic handle made with the cluster's
-    /// [`client`](Self::client).
+    /// To get the argument `api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic
+    /// `Api` with the cluster's [`client`](Self::client).
     ///
     /// # Examples
     ///
@@ -236,8 +237,8 @@ impl Cluster {
     }
 
     /// Returns the informer for the objects of `T` in a set of namespaces, which [may
-    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same set share one informer. Otherwise
-    /// it works as [`informer_with`](Self::informer_with).
+    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same set share one informer. In all
+    /// other respects, this method works like [`informer_with`](Self::informer_with).
     ///
     /// # Panics
     ///
@@ -274,8 +275,8 @@ impl Cluster {
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // The broadcaster is made without the lock, because it calls the user's metrics provider. A surplus one ends at
-        // once.
+        // Create the broadcaster without the lock, because this calls the user's metrics provider. If another thread
+        // has also created a broadcaster, one of the two is dropped.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -291,12 +292,12 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops what the cluster started, for all clones: informers stop, and pending Events are written, for at most 5 s.
-    /// An embedded server stops too if this is the last clone.
+    /// Stops the informers and the Event broadcaster of the cluster, for all clones. Pending Events are written for at
+    /// most 5 s. If this is the last clone, an embedded server stops too.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the parts that still run stop when the last clone is dropped.
+    /// If the future is dropped, everything that still runs stops when the last clone of the cluster is dropped.
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;

@@ -6,8 +6,8 @@ use pintle_meta::ClientConfig;
 use pintle_metrics::Provider;
 use pintle_restreq::TransportLayer;
 
-/// The connection settings of a [`Cluster`](crate::Cluster), and the metrics provider and transport of everything it
-/// makes. A [`ClientConfig`] converts to a `ClusterConfig` without a provider or a transport.
+/// The connection settings of a [`Cluster`](crate::Cluster), and the metrics provider and transport of all components that the cluster
+/// creates. A [`ClientConfig`] converts to a `ClusterConfig` without a provider or a transport.
 ///
 /// # Examples
 ///
@@ -26,11 +26,11 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. `None`, the default, infers it: from the kubeconfig in `KUBECONFIG` or the home
-    /// directory, or else from the service account of the pod that the program runs in.
+    /// The client configuration. With `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG` or in the home directory. If
+    /// there is none, it uses the service account of the pod in which the program runs.
     pub client: Option<ClientConfig>,
-    /// The metrics provider for everything that the cluster makes. `None`, the default, disables metrics. A component's
-    /// series exist as long as the component.
+    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The series of a component
+    /// exist until the component is dropped.
     ///
     /// | component | metrics |
     /// |---|---|
@@ -39,9 +39,9 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// Controllers are made without a cluster, so set the provider in their [own
-    /// configuration](pintle_controller::ControllerConfig::metrics). The same holds for informers that you make with
-    /// the [factory](crate::Cluster::informers).
+    /// Controllers are created without a cluster, so set the provider in their [own
+    /// configuration](pintle_controller::ControllerConfig::metrics). The same applies to informers that you create with the
+    /// [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
     /// A layer around the transport of all clients, including the clients of electors. `None`, the default, adds no layer.
     /// With [`TransportLayer::in_place`], an embedded server needs no socket:

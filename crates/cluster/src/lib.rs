@@ -12,7 +12,7 @@
 //!
 //! # Main types
 //!
-//! - [`Cluster`]: makes clients, informers, recorders and electors, and shares connections and caches between them
+//! - [`Cluster`]: creates clients, informers, recorders and electors, and shares connections and caches between them
 //! - [`ClusterConfig`]: the connection, the metrics provider and the transport
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

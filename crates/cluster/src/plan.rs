@@ -1,4 +1,4 @@
-//! Plans: an embedded API server in front of a live cluster, which it only reads.
+//! Plans: an embedded API server in front of a live cluster. The embedded server only reads from the live cluster.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use tower_service::Service;
 use crate::Cluster;
 
 impl Cluster {
-    /// Starts an API server for a dry run of a controller in front of this cluster. Reads go to the cluster through
-    /// this client. Writes stay in the plan, which [lists](Plan::changes) them; the cluster never receives them.
+    /// Starts an embedded API server for a dry run of a controller. The server reads from this cluster, with the client of this
+    /// `Cluster`. It stores all writes in the plan, and [`Plan::changes`] lists them. The cluster never receives a write.
     ///
     /// # Examples
     ///
@@ -44,17 +44,17 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The cluster's custom resource definitions cannot be read, or the server cannot listen.
+    /// Returns an error if the cluster's custom resource definitions cannot be read, or if the server cannot listen.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future starts nothing that lasts.
+    /// If the future is dropped, no server or task remains.
     pub async fn plan(&self) -> Result<Plan, crate::Error> {
         Plan::start(Reading(self.client().clone()), ApiServerConfig::default()).await.map_err(crate::Error::Plan)
     }
 }
 
-/// Sends what a plan asks. What the server refuses is an answer, too.
+/// Sends the requests of a plan to the cluster. If the cluster responds with an error status, this is also a response.
 #[derive(Clone)]
 struct Reading(RestClient);
 
@@ -80,7 +80,7 @@ impl Service<Request<Full<Bytes>>> for Reading {
     }
 }
 
-/// The answer behind an error, if there is one.
+/// Converts an error to the cluster's response if the cluster has responded.
 fn refusal(error: Error) -> Result<Response<TransportBody>, Error> {
     let Error::Status { status, body, .. } = &error else { return Err(error) };
     let content_type = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };

@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// A step of a case. The value of `do` decides which fields are used. All other fields are absent.
+/// A step of a case. The value of `do` determines which fields are used. All other fields are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -72,13 +72,13 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// A long body that repeats a text.
+    /// A description of a long body, which consists of repetitions of a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
     /// Variables to set from the response. Each value is a JSON pointer, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
-    /// The user whose token is sent. By default an administrator.
+    /// The user whose token is sent. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// JSON pointers into the response body. Only the values at these pointers are recorded, as `at`.
@@ -111,10 +111,10 @@ pub struct Step {
     /// The status code to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The request to repeat (UNTIL). By default a GET of `path`.
+    /// The request to repeat (UNTIL). The default is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// The kinds of policies that must be in force: `vap` or `map` (READY).
+    /// The kinds of policies that must be active: `vap` or `map` (READY).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
     /// Headers that are not recorded.

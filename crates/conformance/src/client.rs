@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 pub enum Trust {
     /// Trusts certificates that one of these CAs (PEM) has signed.
     Authorities(Vec<u8>),
-    /// Trusts any certificate. This is for loopback servers with a self-signed certificate.
+    /// Trusts any certificate. Use it for loopback servers with a self-signed certificate.
     Anyone,
 }
 
@@ -138,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The result is ignored, because the request and the body also return the errors of the connection.
+    // Ignore the result, because the request and the body also return the errors of the connection.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))

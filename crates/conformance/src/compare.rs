@@ -114,7 +114,8 @@ fn short(value: impl fmt::Display) -> String {
 mod tests {
     use super::*;
 
-    /// Checks the differences. Each has the form `path` for an error, or `~path` if only the wording differs.
+    /// Compares the steps and checks the differences. An expected difference has the form `path`, or `~path` if only
+    /// the wording differs.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

@@ -8,8 +8,8 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 /// The users in kube-apiserver's CSV format, with the columns token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. Compacts revision 1, because it is also compacted on a real server that has been
-/// running for a while. The server runs until it is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Compacts revision 1, because revision 1 is also compacted on a real server that
+/// has been running for a while. The server runs until it is shut down or dropped.
 ///
 /// # Errors
 ///

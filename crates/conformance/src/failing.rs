@@ -1,5 +1,5 @@
 //! The list of cases that do not pass yet. The result of a run must match the list exactly, so that each change is
-//! noticed.
+//! detected.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -87,8 +87,8 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder sent for this value. They have a space after each comma and colon, and are only ASCII. The exact
-    /// bytes matter because a server can quote a body that it cannot parse.
+    /// Returns the bytes that the recorder sent for this value: ASCII text with a space after each comma and colon. The exact bytes matter,
+    /// because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

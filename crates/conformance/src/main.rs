@@ -164,7 +164,8 @@ async fn retry_alone(
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// If there are more failures than this, the load of the machine is not the reason.
+    /// The maximum number of failed cases that are repeated. If more cases fail, the load of the machine is not the
+    /// reason.
     const FEW: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();

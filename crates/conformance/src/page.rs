@@ -20,7 +20,7 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The results of the client's scenarios on a real server. This text contains a date, and runs do not change it.
+/// The results of the client's scenarios on a real server. This text contains a date. Runs do not change the text.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

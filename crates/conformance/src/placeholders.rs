@@ -7,7 +7,7 @@ use anyhow::Context;
 use crate::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values that were collected in one run of a case so far.
+/// The values that one run of a case has collected.
 pub(crate) struct Placeholders {
     /// The variables. The variables `id`, `ns` and `Id` of the run are first. All other variables follow in the order in which they were
     /// set. The variable `dollar` is a literal `$`, as in `${dollar}{x}`.
@@ -126,9 +126,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// The longest value is replaced first. Otherwise, a value could split a longer value that contains it.
+    /// Replace the longest value first. Otherwise, a shorter value inside a longer value would be replaced first.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The number in a placeholder is the index plus one.
+    /// The sorted revisions. The number in a placeholder is the index of the revision plus one.
     revisions: Vec<u128>,
 }
 

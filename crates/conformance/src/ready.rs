@@ -1,4 +1,4 @@
-//! Policies that show whether other policies are in force. A real server follows policies with a watch, so they take effect late.
+//! Policies that test whether other policies are active. A real server watches policies, so they take effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ pub(crate) fn lease() -> Value {
 /// The text of the warning, and the name of the annotation.
 const PROBED: &str = "probed.example.org";
 
-/// Returns the resource without its ending, the kind, and the specs of a policy and its binding.
+/// Returns four values: the resource without its ending, the kind, the spec of a policy and the spec of its binding.
 fn specs(family: Family) -> (&'static str, &'static str, Value, Value) {
     let constraints = json!({
         "resourceRules": [{

@@ -55,12 +55,12 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
     let ran = session.steps(&case.steps).await;
-    // The namespace is deleted even if a step failed. The result of this request is ignored, because the verdict does not depend on it.
+    // Delete the namespace even if a step failed. Ignore the result, because the verdict does not depend on it.
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
 
-/// The maximum time until policies are in force.
+/// The maximum time until policies are active.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A session that sends steps to a server and stores the variables from their responses.
@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until the policies that exist are in force: creates another policy, waits for its effect on a dry run, and deletes it. Policies
+    /// Waits until the existing policies are active: creates another policy, waits for its effect on a dry run, and deletes it. Policies
     /// take effect in the order of their creation.
     async fn wait_for_policies(&self, family: Family) -> anyhow::Result<()> {
         let probe = family.probe();

@@ -60,8 +60,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // Objects without a namespace are sent one at a time, because they can change the handling of other objects. An example is a default
-    // class.
+    // Send objects without a namespace one at a time, because they can change the handling of other objects. An example is a default
+    // StorageClass.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;

@@ -10,7 +10,7 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// The maximum number of buffered frames. It is much more than a case needs. If a server sends more frames, it must wait.
+/// The maximum number of buffered frames, which is much more than a case needs. A server that sends more frames must wait.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
@@ -86,8 +86,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns whether this is an ordinary bookmark. The bookmark that ends the initial events is not ordinary. The server decides when to send
-/// ordinary bookmarks.
+/// Returns whether this is an ordinary bookmark. The bookmark that ends the initial events is not ordinary. A server can send ordinary
+/// bookmarks at any time.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -46,7 +46,7 @@ impl Verdict {
         self.differences.iter().all(|difference| difference.words)
     }
 
-    /// Returns `pass`, `words` or `fail`. `words` means that the case passes, but the wording of messages differs.
+    /// Returns `pass`, `words` or `fail`. The result `words` means that the case passes, but the wording of messages differs.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -63,8 +63,8 @@ impl Verdict {
 ///
 /// # Errors
 ///
-/// Returns only errors that concern all cases, such as an invalid URL. If a single case cannot run, it fails, and the error is its
-/// difference.
+/// Returns only errors that concern all cases, such as an invalid URL. If a single case cannot run, the case fails, and the error
+/// is reported as its difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });

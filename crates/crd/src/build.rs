@@ -15,15 +15,15 @@ use crate::structural::structural;
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The declarations that [`Resource`] does not have.
+    /// The declarations that are not part of [`Resource`].
     const DECLARATION: Declaration;
 
     /// Returns the CustomResourceDefinition of this version.
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema, or if a column, the scale subresource or a selectable field names a field that is not in
-    /// the schema. The result depends only on the type, so one test that calls this function is enough.
+    /// Panics if the type has no structural schema. Panics if the path of a column, of the scale subresource or of a selectable field is
+    /// not in the schema. The result depends only on the type, so one test that calls this function is sufficient.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,

@@ -6,7 +6,8 @@ use crate::declaration::Column;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns the columns of a definition. kubectl adds the age only to a definition without columns, so this function adds it to the others.
+/// Returns the columns of a definition. kubectl adds the column `Age` only to a definition without columns, so this function adds it to
+/// definitions with columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
@@ -38,7 +39,7 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-/// Why the schema gives no type.
+/// The reason why the schema has no type for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoType {
     Absent,
@@ -79,7 +80,7 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets.
+    /// An index, a filter or a wildcard in brackets, which selects the items of a list.
     Items,
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A CustomResourceDefinition of `apiextensions.k8s.io/v1`, with its spec as JSON.
 ///
-/// It serializes with `apiVersion` and `kind`, so kubectl can apply its YAML.
+/// The serialized form contains `apiVersion` and `kind`, so kubectl can apply its YAML.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
@@ -20,7 +20,7 @@ pub struct CustomResourceDefinition {
     pub metadata: ObjectMeta,
     /// The names, the scope and the versions.
     pub spec: Value,
-    /// The status, as the server reports it.
+    /// The status, which the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
 }
@@ -48,7 +48,7 @@ pub struct DefinitionStatus {
     /// The conditions, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The versions in which objects may be stored.
+    /// The versions in which objects may still be stored.
     #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
 }
@@ -70,11 +70,14 @@ impl CustomResourceDefinition {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Merges several versions of a kind into one definition. The versions keep their order. The stored version gives the names.
+    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names of the
+    /// stored version.
     ///
     /// # Errors
     ///
-    /// The definitions have different names, a version occurs twice, or not exactly one version is stored.
+    /// - The definitions have different names.
+    /// - A version occurs twice.
+    /// - The number of stored versions is not one. The value is this number.
     ///
     /// # Examples
     ///
@@ -130,9 +133,9 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// Two definitions have these names.
+    /// The definitions have different names. These are two of them.
     Names(String, String),
-    /// No version, or at least this many versions, are stored.
+    /// The number of stored versions is not one. The value is this number.
     Stored(usize),
     /// This version occurs twice.
     Repeated(String),

@@ -53,9 +53,9 @@
 //! | `plural = "websites"`, `singular = "website"` | the names in URLs and for kubectl | the plural by the rules of English; the kind in lower case |
 //! | `short("ws")`, `category("all")` | short names, and categories, for kubectl | none |
 //! | `cluster` | the objects are cluster-scoped | namespaced |
-//! | `status = false` | the status is no subresource | a subresource if there is a field `status` |
+//! | `status = false` | the status is not a subresource | a subresource if there is a field `status` |
 //! | `scale(spec = "…", status = "…", selector = "…")` | the JSON paths of the scale subresource | none |
-//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the schema gives the type; the last column is `Age` |
+//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the type in the schema; the last column is `Age` |
 //! | `selectable(".spec.domain")` | fields for field selectors | none |
 //! | `rule("self.spec.replicas < 9", "too many")` | a CEL rule for the whole object, and its message | none |
 //! | `deprecated`, `deprecated = "use v2"` | clients get a warning | not deprecated |
@@ -71,11 +71,11 @@
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
 //! - An integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
-//! - Formats that kube-apiserver does not know, such as `uint32`, are removed. The bounds stay.
+//! - Formats that kube-apiserver does not know, such as `uint32`, are removed. The bounds are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
-//! A recursive type has no structural schema. [`crd`](CustomResource::crd) then panics with a message that names the field and the remedy:
-//! the schema [`preserve_unknown_fields`]. So one test that calls `crd` is enough.
+//! A recursive type has no structural schema. For such a type, [`crd`](CustomResource::crd) panics with a message that contains the field
+//! and the fix: the schema [`preserve_unknown_fields`]. One test that calls `crd` is sufficient to detect this.
 //!
 //! # Main items
 //!

@@ -11,7 +11,7 @@ use crate::union::{merge, union};
 /// A schema as a JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// The keywords of JSON Schema that a structural schema keeps, besides those with the prefix `x-kubernetes-`.
+/// The keywords of JSON Schema that a structural schema may contain, in addition to keywords with the prefix `x-kubernetes-`.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -43,7 +43,7 @@ const KEPT: &[&str] = &[
     "not",
 ];
 
-/// The formats that kube-apiserver knows. It warns about other formats.
+/// The formats that kube-apiserver recognizes. It warns about other formats.
 const FORMATS: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -81,7 +81,7 @@ const FORMATS: &[&str] = &[
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Why a type has no structural schema.
+/// The reason why a type has no structural schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaError {
     /// The path of the field, such as `spec.rules[]`.
@@ -118,7 +118,7 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or of a map value. Errors name `path`.
+/// Converts the schema of a list item or of a map value. Errors contain `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     // kube-apiserver rejects null for every enum, even for a nullable enum.
@@ -131,10 +131,10 @@ pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> 
 /// Converts the schema of a property. kube-apiserver prunes a null unless the property is nullable. Rust decodes an absent value and a null as
 /// `None`, so an `Option` need not be nullable.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // With a default, a pruned null would become the default.
+    // If the property has a default, it must be nullable. Otherwise kube-apiserver would prune the null and set the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert(schema, path)?;
-    // Without a type, nullable is the only type that `()` has.
+    // The schema of `()` has no type except null.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
@@ -175,7 +175,7 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Whether a schema only restricts values whose type the schema around it gives, such as `{"required": ["a"]}`.
+/// Returns whether a schema has no type and only restricts values, such as `{"required": ["a"]}`. The enclosing schema has the type.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -245,7 +245,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // kube-apiserver does not know the format, so the bound replaces it.
+    // kube-apiserver does not know the format, so replace it with the bound.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -258,7 +258,7 @@ fn normalize(schema: &mut Object) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }
-    // schemars describes a map with numeric keys like this.
+    // schemars generates this keyword for a map with numeric keys.
     if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
         && let Some((_, values)) = patterns.into_iter().next()
     {
@@ -269,7 +269,7 @@ fn normalize(schema: &mut Object) {
     }
 }
 
-/// Removes the members that are null, which a default may not contain.
+/// Removes members that are null, because a default must not contain null.
 fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -323,7 +323,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
 
 /// Adds the type that the keywords imply.
 fn finish(schema: &mut Object) {
-    // A structural schema cannot have both keywords. Two variants of an enum can.
+    // A structural schema cannot have both keywords, but two variants of an enum can require them.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 
-/// Merges alternatives into the schema that has them. `key` is `oneOf` or `anyOf`.
+/// Merges the alternatives of a schema into the schema. `key` is `oneOf` or `anyOf`.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
     // A flattened `Option` has an alternative that accepts every object.
@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant accepts every value of the type, such as a name that is not one of the known names.
+        // One variant accepts every value of the type, for example a variant for unknown names.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -78,7 +78,7 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Collects the values of all variants in one `enum`. As for built-in types, the description lists the values.
+/// Collects the values of all variants in one `enum`. The description lists the values, as in built-in types.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -216,7 +216,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // The description belongs to one variant.
+        // Remove the description, because it applies to only one variant.
         present.remove("description");
         return Ok(());
     }

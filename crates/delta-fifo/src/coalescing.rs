@@ -7,9 +7,9 @@ use crate::line::Line;
 
 /// A queue of changes for a listener that can be slower than its producer.
 ///
-/// Queued changes of one key are merged. So the length is at most the number of keys that exist or that the listener knows. [Ordered
-/// delivery](Delivery::Ordered) adds its own bound. With every [`Delivery`], a listener that applies all changes in order reaches the state
-/// of the source.
+/// Queued changes of one key are merged. Therefore, the length is at most the number of keys that exist or that the listener knows. With
+/// [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With every [`Delivery`], a listener that applies all
+/// changes in order reaches the state of the source.
 ///
 /// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
 /// and deleted between two pops is not delivered, except with ordered delivery.
@@ -45,18 +45,18 @@ pub struct CoalescingFifo<K, T> {
 /// How a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges the changes of one key into one change. It leads from the state that the listener knows to the newest state. A queued update
-    /// keeps both states in memory.
+    /// Merges the changes of one key into one change, from the state that the listener knows to the newest state. A queued update keeps
+    /// both states in memory.
     #[default]
     Coalesced,
-    /// Works like `Coalesced`, but updates have no old state. A queued change keeps no old object in memory, except the last state of a
-    /// deleted object.
+    /// Like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except the last states of deleted
+    /// objects.
     Newest,
-    /// Delivers each change separately and in order, also for different keys. If `bound` changes are queued, a change is merged into the
-    /// last queued change of its key. It is then delivered before the changes between them. [`joined`](CoalescingFifo::joined) counts these
-    /// merges.
+    /// Delivers each change separately and in order, also for different keys. If `bound` changes are queued, a new change is merged into
+    /// the last queued change of its key. It is then delivered before changes of other keys that were queued earlier.
+    /// [`joined`](CoalescingFifo::joined) counts these merges.
     Ordered {
-        /// The number of changes that are kept separate. If a key has no queued change, its change is queued even beyond the bound.
+        /// The number of changes that are kept separate. A change of a key without a queued change is queued even if the bound is reached.
         bound: usize,
     },
 }
@@ -66,7 +66,7 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// A state that will not be delivered to the listener, if the queue has one.
+    /// A queued state that will not be delivered to the listener, if there is one.
     pub untold: Option<T>,
 }
 
@@ -91,7 +91,7 @@ pub enum Change<T> {
     Deleted {
         /// The last observed state. The listener may not have received this state before.
         object: T,
-        /// Whether this is the state at the deletion. If not, the deletion was inferred, and `object` may be stale.
+        /// Whether `object` is the state at the deletion. If `false`, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
     },
 }
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of an object. `is_initial` says whether the object existed before the listener was added. Returns the same as
+    /// Queues the addition of an object. `is_initial` is true if the object existed before the listener was added. Returns the same as
     /// [`updated`](Self::updated).
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })

@@ -36,9 +36,10 @@ pub struct DeltaFifoConfig<K, T> {
     /// The objects that the consumer knows. If `None`, the queue does not detect missed deletions of objects that are no longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
     /// Transforms each object once when it is queued. The key is computed before the transformation. The objects of tombstones and resyncs
-    /// are not transformed again.
+    /// are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// Called for each known object whose lookup fails. The queue then continues without this object. Each operation documents the effect.
+    /// Called for each known object whose lookup fails. The queue then continues without this object. The documentation of each operation
+    /// describes the effect.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
     /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
     /// [`Delta::Sync`](crate::Delta::Sync). The default is false for compatibility with old consumers. New consumers should set it.
@@ -47,10 +48,10 @@ pub struct DeltaFifoConfig<K, T> {
 
 /// The configuration of a [`RealFifo`](crate::RealFifo): client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
-    /// The objects that the consumer knows. If set, lists are delivered object by object. The consumer must then update these objects with
-    /// each popped item before it calls the queue again. If `None`, lists are delivered as one item: client-go's `AtomicEvents`.
+    /// The objects that the consumer knows. If set, lists are delivered object by object, and the consumer must update the known objects
+    /// with each popped item before it calls the queue again. If `None`, lists are delivered as one item: client-go's `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Transforms each object once when it is queued. The objects of tombstones and resyncs are not transformed again.
+    /// Transforms each object once when it is queued. The objects of tombstones and resyncs are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
     /// Called for each known object whose lookup fails. The queue then continues without this object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,

@@ -35,7 +35,7 @@ pub enum DeltaType {
 /// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletedObject<K, T> {
-    /// The deletion was observed. This is the final state.
+    /// The deletion was observed. The object is the final state.
     Observed(T),
     /// The deletion was inferred.
     Tombstone(DeletedFinalStateUnknown<K, T>),
@@ -64,7 +64,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// Most keys have a single change when they are popped, which needs no allocation.
+    /// Stored inline, because most keys have a single change when they are popped.
     rest: Vec<Delta<K, T>>,
 }
 

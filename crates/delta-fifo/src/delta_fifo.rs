@@ -80,7 +80,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if the object has no key, [`StoreError::Transform`] if the transformer rejects it. Then nothing is queued.
+    /// [`StoreError::Key`] if the object has no key, [`StoreError::Transform`] if the transformer rejects it. In both cases, nothing is
+    /// queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Added)
@@ -125,14 +126,14 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     /// Queues a list that replaces all objects. The queue delivers each object of the list, and a tombstone for every other key that is
-    /// queued or known. The tombstone contains the newest queued state. If there is none, it contains the known state, or no state if the
-    /// lookup fails.
+    /// queued or known. The tombstone contains the newest queued state. If no state is queued, the tombstone contains the known state, or
+    /// no state if the lookup fails.
     ///
     /// The queue ignores the resourceVersion. Other stores use it.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). The objects before the failed one stay queued.
+    /// The same errors as [`add`](Self::add). The objects before the object that failed stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
@@ -197,8 +198,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If the first call that queued changes was not `replace`, the result is `true`
-    /// from then on.
+    /// Returns whether the first list has been processed. If the first call that queued changes was not `replace`, the result is always
+    /// `true` after that call.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }

@@ -1,4 +1,4 @@
-//! The errors of queues and stores. All errors come from functions of the user, except that a queue can be closed.
+//! The errors of queues and stores. Except for a closed queue, all errors come from functions of the user.
 
 use std::error::Error;
 use std::fmt;

@@ -11,7 +11,7 @@ use crate::config::KeyFunc;
 
 /// Objects by key that expire: client-go's `ExpirationCache`.
 ///
-/// Callers pass the time. A lookup of its key, or a call of [`list`](Self::list), removes an expired object.
+/// Callers pass the time. An expired object is removed by a lookup of its key, or by a call of [`list`](Self::list).
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ pub struct ExpirationStore<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
-    /// Creates an empty store. An object expires once it has been stored for longer than `ttl`. With a zero `ttl`, objects never expire.
+    /// Creates an empty store. An object expires when it has been stored for longer than `ttl`. With a zero `ttl`, objects never expire.
     /// `key_func` returns the key of an object and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static, ttl: Duration) -> Self {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }

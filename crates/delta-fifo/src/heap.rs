@@ -190,7 +190,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the index that `object` gets if it is put at `at` among the first `len` items and then moved to its place. The method
+    /// Returns the final index of `object` if it is inserted at `at` among the first `len` items and then moved up or down. The method
     /// changes nothing, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;

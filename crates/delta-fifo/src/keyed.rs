@@ -16,8 +16,8 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The places of all listed records, with their hashes. The hashes avoid access to other records during a lookup and when the table
-    /// grows.
+    /// The places of all listed records, with their hashes. Because of the hashes, a lookup does not read other records, and the table
+    /// can grow without reading records.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     /// The unused places.
@@ -32,7 +32,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// The maximum number of places whose memory is kept when the last record is removed.
+/// When the last record is removed, the memory for at most this number of places is kept.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {

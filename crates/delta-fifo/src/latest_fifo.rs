@@ -10,8 +10,8 @@ use crate::{KeyError, Store, StoreError};
 
 /// A queue that keeps the latest object of each key: client-go's `FIFO`.
 ///
-/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed from the queue. So
-/// use this queue for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
+/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed from the queue. Use
+/// this queue for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
 /// position when its object changes.
 ///
 /// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. Its length is at most the
@@ -41,8 +41,7 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced once all these objects were processed or
-    /// deleted.
+    /// Whether the object belongs to the first list. The queue has synced when all these objects were processed or deleted.
     is_initial: bool,
 }
 
@@ -146,7 +145,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 
     /// Returns whether the first list has been processed. Objects that were deleted before they were popped count as processed. If the
-    /// first call that changed the queue was not `replace`, the result is `true` from then on.
+    /// first call that changed the queue was not `replace`, the result is always `true` after that call.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }

@@ -68,8 +68,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Sets a transformer for objects that are stored from now on. The key is computed before the transformation, and the index values are
-    /// computed after it.
+    /// Sets a transformer for objects that are stored after this call. The key is computed before the transformation, and the index values
+    /// are computed after it.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
         self.transformer = Some(Box::new(transformer));
     }

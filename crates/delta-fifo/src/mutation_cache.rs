@@ -9,11 +9,13 @@ use crate::line::Line;
 
 /// Lets a client read its own writes while the store is behind: client-go's `MutationCache`.
 ///
-/// A client inserts the server's responses to its writes. A lookup receives the stored object, and returns the newer one of the stored and
-/// the written object. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
+/// A client inserts the server's responses to its writes. For a lookup, the caller passes the stored object. The lookup returns the stored
+/// or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects
+/// do not reappear.
 ///
 /// The cache uses neither the store nor a clock. Callers pass the stored object and the time. A write is kept until the store has caught
-/// up, but at most for the TTL, and only for a limited number of keys. So the cache helps in most cases, but gives no guarantee.
+/// up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache helps in most cases, but does not guarantee
+/// that a client reads its own writes.
 ///
 /// # Examples
 ///
@@ -47,10 +49,10 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 pub struct MutationCacheConfig {
     /// The maximum number of keys. The least recently used key is evicted. The default is 100.
     pub capacity: usize,
-    /// How long a write is kept. The default is 5 minutes.
+    /// The time for which a write is kept. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether lookups return writes of objects that the store does not have. The default is `false`. Lookups then return only objects that
-    /// the store has.
+    /// Whether lookups return writes of objects that the store does not have. The default is `false`, which means that lookups return only
+    /// objects that the store has.
     pub includes_adds: bool,
 }
 
@@ -66,8 +68,7 @@ pub struct ObjectVersion<K> {
 }
 
 struct Mutation<T> {
-    /// The written object. `None` if the object was deleted. Then writes up to `version`, and all writes with `uid`,
-    /// are outdated.
+    /// The written object. `None` if the object was deleted. In that case, writes up to `version` and all writes with `uid` are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -113,7 +114,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     }
 
     /// Returns the objects of an index. `stored` are the objects in the store's index. If the written object is newer than the stored
-    /// object, it replaces the stored one. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in
+    /// object, it replaces the stored object. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in
     /// `stored` are added. Objects that do not match are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
@@ -148,8 +149,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Must be called when the store has deleted an object. `object` is its last observed state. Removes earlier writes of the object. From
-    /// then on, later writes of the object are ignored.
+    /// Must be called when the store has deleted an object. `object` is its last observed state. Removes earlier writes of the object.
+    /// Later writes of the object are ignored.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
         // If the newer write has another UID, it belongs to another object, which may exist. So keep it.

@@ -18,7 +18,7 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the number of queued items after that.
+    /// Records that a list was queued. `items` is the number of queued items, including the items of the list.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;

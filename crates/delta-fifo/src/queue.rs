@@ -17,8 +17,8 @@ pub trait Queue {
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Returns whether the first list has been processed. If the first call that changed the queue was not a list, the result is `true`
-    /// from then on.
+    /// Returns whether the first list has been processed. If the first call that changed the queue was not a list, the result is always
+    /// `true` after that call.
     fn has_synced(&self) -> bool;
 
     /// Closes the queue. Queued items can still be popped.

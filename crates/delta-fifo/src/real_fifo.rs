@@ -18,7 +18,7 @@ use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoCo
 ///
 /// Lists are delivered in one of two ways. With [known objects](RealFifoConfig::known_objects), the queue computes which objects are
 /// missing from the list. It delivers a tombstone for each missing object, and then each listed object as [`Delta::Replaced`]. Without
-/// known objects, the queue is *atomic*: it delivers the list as one item. Then the consumer compares the list with its own objects, and
+/// known objects, the queue is *atomic*: it delivers the list as one item. The consumer then compares the list with its own objects, and
 /// can replace all of them in one step.
 ///
 /// The queue takes no lock and never waits. It is unbounded and keeps one item for each change until the consumer pops it.
@@ -142,7 +142,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
     }
 
-    /// Queues the deletion of an object whose final state was not observed. `tombstone` has the last observed state.
+    /// Queues the deletion of an object whose final state was not observed. `tombstone` contains the last observed state.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
         self.push_tombstone(tombstone);
@@ -152,9 +152,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if an object has no key. Nothing is queued then. An atomic queue does not compute keys, so it never returns this
-    /// error. [`StoreError::Transform`] if the transformer rejects an object. An atomic queue queues nothing then. Other queues keep the
-    /// objects before it queued.
+    /// - [`StoreError::Key`] if an object has no key. In this case, nothing is queued. An atomic queue does not compute keys, so it never
+    ///   returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. In this case, an atomic queue queues nothing. In other queues, the
+    ///   objects before the rejected object stay queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -234,7 +235,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 
     /// Returns whether the first list has been processed. If the first call that changed the queue was not [`replace`](Self::replace), the
-    /// result is `true` from then on.
+    /// result is always `true` after that call.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }

@@ -18,8 +18,8 @@ use crate::{FifoClosed, Queue};
 /// The queue has no background task and needs no runtime. Its wait methods return futures that can also [block a thread](Wait::wait).
 /// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
 /// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and leave the queue unlocked. In both cases, the queue
-/// [has synced](Queue::has_synced) once the first list has been processed. It is not enough that the list was popped.
-/// [`synced`](Self::synced) waits for that.
+/// [has synced](Queue::has_synced) when the first list has been processed, and not already when it was popped. [`synced`](Self::synced)
+/// waits until the queue has synced.
 ///
 /// # Examples
 ///
@@ -141,8 +141,8 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, whatever its length is. Use this method for lookups, for `close`, and for changes that must
-    /// not wait for room.
+    /// Waits for exclusive access to the queue, regardless of its length. Use this method for lookups, for `close`, and for changes that
+    /// must not wait for room.
     ///
     /// # Panics
     ///
@@ -181,13 +181,12 @@ impl<Q: Queue> SharedFifo<Q> {
         })
     }
 
-    /// Waits until `pop` returns items, and leaves the queue unlocked while they are processed. `pop` is a function such as `RealFifo::pop`
-    /// or
-    /// `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the result is dropped.
+    /// Waits until `pop` returns items, and returns these items. The queue is unlocked while the caller processes them. `pop` is a function
+    /// such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the result is dropped.
     ///
     /// # Errors
     ///
-    /// [`FifoClosed`] once the queue is closed and empty.
+    /// [`FifoClosed`] if the queue is closed and empty.
     ///
     /// # Panics
     ///
@@ -212,14 +211,14 @@ impl<Q: Queue> SharedFifo<Q> {
 
     /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
-    /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects) requires it. So
+    /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects) requires it. Therefore,
     /// `process` should only update these objects.
     ///
     /// If `process` panics, the popped items are lost, and the queue stays usable.
     ///
     /// # Errors
     ///
-    /// [`FifoClosed`] once the queue is closed and empty.
+    /// [`FifoClosed`] if the queue is closed and empty.
     ///
     /// # Panics
     ///
@@ -283,7 +282,7 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that tries something after each change of the queue. A failed attempt returns the guard.
+/// A future that calls a function after each change of the queue, until the function succeeds. A failed call returns the guard.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,

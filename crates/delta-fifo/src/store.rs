@@ -129,8 +129,7 @@ pub trait KeyGetter<K, T> {
 
 /// Read access to the objects that the consumer of a queue knows.
 ///
-/// A store behind a lock implements this trait. So the consumer can update the store, although the queue has access to
-/// it:
+/// A store behind a lock implements this trait. With a lock, the consumer can update the store while the queue also has access to it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};

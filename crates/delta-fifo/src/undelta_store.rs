@@ -29,8 +29,8 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Creates a store. It calls `push` with all objects of `store`, in no particular order, after each successful
-    /// change. After a [transaction](Store::transaction), it does so if at least one write succeeded.
+    /// Creates a store. It calls `push` with all objects of `store`, in no particular order, after each successful change. After a
+    /// [transaction](Store::transaction), it calls `push` if at least one write succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }

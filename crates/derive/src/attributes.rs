@@ -144,7 +144,7 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value()?.parse()
 }
 
-/// `name = true`, or only the name.
+/// Parses `name = true` and the short form `name`.
 fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);
@@ -159,7 +159,7 @@ fn texts(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
     Ok(Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?.into_iter().collect())
 }
 
-/// `scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector")`.
+/// Parses `scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector")`.
 fn scale(meta: &ParseNestedMeta<'_>) -> Result<Scale> {
     let (mut spec, mut status, mut selector) = (None, None, None);
     meta.parse_nested_meta(|meta| {
@@ -178,7 +178,7 @@ fn scale(meta: &ParseNestedMeta<'_>) -> Result<Scale> {
     }
 }
 
-/// `column("Name", ".path", type = "string", format = "date", description = "…", priority = 1)`.
+/// Parses `column("Name", ".path", type = "string", format = "date", description = "…", priority = 1)`.
 fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
     let content;
     parenthesized!(content in meta.input);

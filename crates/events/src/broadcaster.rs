@@ -40,9 +40,9 @@ pub struct BroadcasterConfig {
     pub tries: u32,
     /// The pause between attempts. The default is 10 s.
     pub retry_pause: Duration,
-    /// When events of `v1` are combined or rate-limited.
+    /// The rules for combining and rate-limiting events of `v1`.
     pub correlator: CorrelatorConfig,
-    /// When series of `events.k8s.io` are updated and when they end.
+    /// The rules for updating and ending series of `events.k8s.io`.
     pub series: SeriesConfig,
     /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. The
     /// counts of several broadcasters, and of several sinks of one broadcaster, add up.
@@ -63,11 +63,11 @@ impl Default for BroadcasterConfig {
     }
 }
 
-/// Delivers events to sinks, watchers and the log, as client-go's `EventBroadcaster` does.
+/// Delivers events to sinks, watchers and the log: client-go's `EventBroadcaster`.
 ///
-/// Each sink writes to a server in its own task. Each sink and watcher has its own queue, so a slow sink or watcher
-/// does not delay the others. Dropping the broadcaster stops all writes at once, and queued events are lost.
-/// [`shutdown`](EventBroadcaster::shutdown) writes queued events before it stops.
+/// Each sink writes to a server in its own task. Each sink and watcher has a separate queue, so a slow sink or watcher does not delay the
+/// others. Dropping the broadcaster stops all writes immediately, and queued events are lost. [`shutdown`](EventBroadcaster::shutdown)
+/// writes queued events before it stops.
 ///
 /// # Examples
 ///
@@ -157,15 +157,14 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to log each recorded event, as client-go's `StartStructuredLogging` does. The level is INFO, and the
-    /// fields are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts to log each recorded event: client-go's `StartStructuredLogging`. The level is INFO, and the fields are `object`,
+    /// `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher. It receives the events that are recorded from now on and for which `filter` returns true. The
-    /// filter runs in the thread that records the event, so it should be fast. If the filter panics, this watcher does
-    /// not receive the event.
+    /// Returns a watcher. It receives the events that are recorded after this call and for which `filter` returns true. The filter runs in
+    /// the thread that records the event, so it should be fast. If the filter panics, this watcher does not receive the event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
@@ -177,13 +176,13 @@ impl EventBroadcaster {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the counts of series, and stops. New events are not accepted. The broadcaster makes
-    /// one attempt for each event, and stops after `timeout` even if events are still queued. Returns the counts of all
-    /// events. Events that were not written count as failed. Watchers receive their queued events and then end.
+    /// Writes the queued events and the counts of series, and stops. New events are not accepted. The broadcaster makes one more attempt
+    /// for each event. It stops after `timeout`, even if events are still queued. Returns the counts of all events. Events that were not
+    /// written count as failed. Watchers receive their queued events and then end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all writes at once.
+    /// Dropping the future stops all writes immediately.
     pub async fn shutdown(self, timeout: Duration) -> EventCounts {
         self.hub.close();
         self.stop.cancel();

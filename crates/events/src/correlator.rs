@@ -18,17 +18,17 @@ pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 /// The limits of a [`Correlator`]. The defaults are the same as in client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject at which combining starts. This message and all later
-    /// ones are combined into one event. The default is 10.
+    /// The number of different messages about the same subject from which on messages are combined. For example, with 10, the
+    /// tenth message and all later messages are combined into one event. The default is 10.
     pub max_similar: usize,
     /// The maximum time between two messages that are combined. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The number of events of one flow that may be written without a pause. The default is 25.
+    /// The burst of the spam filter: the number of events of one flow that may be written without a pause. The default is 25.
     pub spam_burst: u32,
-    /// The time after which a flow may write one more event. The default is 5 minutes.
+    /// The interval at which one more event of a flow may be written after the burst. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// The number of flows, of groups of similar events and of stored events that the correlator remembers. The limit
-    /// applies to each of the three separately. It is at least 1. The default is 4096.
+    /// The maximum number of remembered flows, and also of remembered groups of similar events and of remembered stored events.
+    /// It is at least 1. The default is 4096.
     pub cache_size: usize,
     /// Returns the key of an event's flow. The spam filter limits the events of each flow. By default, the key consists
     /// of the source, the object and the type, so events with different reasons have one limit. If this function
@@ -169,7 +169,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored an event. Repetitions are counted on this event from now on.
+    /// Records that the server has stored an event. Later repetitions are counted on this event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -219,7 +219,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins the parts with a separator that no part contains.
+/// Joins strings with a separator that none of them contains.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

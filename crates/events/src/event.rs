@@ -23,7 +23,7 @@ pub struct Event {
     /// The reason of the event, as one word in upper camel case.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A description of what happened, as a sentence.
+    /// A sentence that describes the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The component that recorded the event.
@@ -44,11 +44,11 @@ pub struct Event {
     /// The time of the first occurrence. Recorders of `events.k8s.io` set this field.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The controller that recorded the event, such as `example.com/website-controller`. Recorders of `events.k8s.io`
-    /// set this field.
+    /// The name of the controller that recorded the event, such as `example.com/website-controller`. Recorders of
+    /// `events.k8s.io` set this field.
     #[serde(default)]
     pub reporting_component: String,
-    /// The instance of that controller.
+    /// The instance of the controller, such as the name of its pod.
     #[serde(default)]
     pub reporting_instance: String,
     /// The action that was taken or that failed, as one word, such as `Binding`.
@@ -167,7 +167,7 @@ pub struct EventSource {
     pub host: String,
 }
 
-/// Whether an event needs attention.
+/// The type of an event, which shows whether the event needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// Information only.

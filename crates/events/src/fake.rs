@@ -7,7 +7,7 @@ use crate::metrics::Counters;
 use crate::watcher::{EventWatcher, Watch};
 use crate::{Event, EventRecorder, EventSource};
 
-/// Keeps recorded events for tests, as client-go's `FakeRecorder` does. It writes nothing and needs no runtime.
+/// Keeps recorded events for tests: client-go's `FakeRecorder`. It writes nothing and needs no runtime.
 ///
 /// The [`Event`]s have the same format as in client-go, so that tests can compare strings. Unlike in client-go, recording never blocks. If
 /// the buffer is full, the event is lost and [counted](Self::dropped).

@@ -14,7 +14,8 @@ pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<
     mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// Delivers each event to all listeners. It never blocks: if a listener's queue is full, the event is dropped.
+/// Delivers each event to all listeners without blocking. If the queue of a listener is full, the listener does not
+/// receive the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,

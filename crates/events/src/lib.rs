@@ -27,8 +27,8 @@
 //! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes to a
 //!   server. The shutdown of a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
 //!   provider.
-//! - An [`Event`] is the event of `v1`. An [`ObjectReference`] names its object. A [`Correlator`] decides without I/O
-//!   whether to create the event, to count it as a repetition, to combine it with similar events, or to drop it.
+//! - An [`Event`] is the event of `v1`. An [`ObjectReference`] names its object. A [`Correlator`] determines, without
+//!   I/O, whether an event is created, counted as a repetition, combined with similar events, or dropped.
 //! - A [`SeriesEvent`] is the event of `events.k8s.io/v1`. Its repetitions form an [`EventSeries`].
 //! - A [`FakeRecorder`] keeps events for tests.
 

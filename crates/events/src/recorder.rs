@@ -12,7 +12,7 @@ use crate::{Event, EventSource, EventType, ObjectReference};
 /// Records events for one component. Clones are cheap.
 ///
 /// Recording never blocks and never fails. If events are recorded faster than they can be written, the newest events
-/// are dropped and counted. Events are messages to people. Programs must not depend on them.
+/// are dropped and counted. Events are messages for people. Programs must not depend on them.
 ///
 /// # Examples
 ///

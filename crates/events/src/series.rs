@@ -13,8 +13,8 @@ pub struct SeriesConfig {
     /// The time between writes of an ongoing series. Each write updates the count, and prevents the server from
     /// deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// The time after the last repetition at which a series ends. A single event is forgotten after the same time. The
-    /// default is 6 minutes.
+    /// The time after the last repetition at which a series ends. An event without repetitions is forgotten after the
+    /// same time. The default is 6 minutes.
     pub finish: Duration,
     /// The maximum number of remembered events, at least 1. The default is 4096. If there are more, the event whose
     /// last repetition is the oldest is evicted, and its count is written.
@@ -47,9 +47,9 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time of the last write to the server, or the time at which the first write was due.
+    /// The time of the last write to the server. Before the first write, the time at which that write was due.
     written: Instant,
-    /// Whether the server does not know the newest repetitions.
+    /// Whether there are repetitions that were not written to the server.
     is_unwritten: bool,
 }
 
@@ -100,7 +100,7 @@ impl Series {
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// Returns all series with repetitions that the server does not know.
+    /// Returns all series with repetitions that were not written to the server.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
         self.unwritten_where(|_| true)
     }
@@ -117,7 +117,7 @@ impl Series {
         }
     }
 
-    /// Forgets series that have ended. Keeps series with repetitions that the server does not know.
+    /// Forgets series that have ended. Keeps series with repetitions that were not written to the server.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));

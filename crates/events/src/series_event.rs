@@ -25,10 +25,10 @@ pub struct SeriesEvent {
     /// The repetitions. `None` for a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// The controller that recorded the event, such as `example.com/website-controller`.
+    /// The name of the controller that recorded the event, such as `example.com/website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_controller: String,
-    /// The instance of that controller, at most 128 bytes.
+    /// The instance of the controller, such as the name of its pod. It has at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_instance: String,
     /// The action that was taken or that failed, as one word of at most 128 bytes.
@@ -43,7 +43,7 @@ pub struct SeriesEvent {
     /// A second object that is related to the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// A description of what happened, as a sentence of at most 1024 bytes.
+    /// A sentence of at most 1024 bytes that describes the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// `Normal` or `Warning`.

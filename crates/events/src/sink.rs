@@ -32,7 +32,7 @@ impl Retry {
             return false;
         }
         tracing::debug!(%error, nth, "cannot write an event yet");
-        // The first pause is random, so that clients that lost the same server do not all retry at the same time.
+        // The first pause is random, so that all clients of a server that fails do not retry at the same time.
         let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(self.pause) } else { self.pause };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -63,7 +63,8 @@ fn is_own(error: &ApiError, nth: u32) -> bool {
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // An event is not lost if it already exists, or if its namespace is being deleted.
+    // Log these errors only at debug level, because they are expected: the event already exists, or its namespace is
+    // being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

@@ -27,13 +27,13 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, including `managedFields`. It has no defaults for new fields, and its values may not fit Go's types.
+    /// The object, including `managedFields`. The defaults of new fields are not set yet, and values may not fit Go's types.
     pub object: Json,
     /// Whether the object changed, ignoring `managedFields`. If it did not change, `object` is the live object.
     pub changed: bool,
 }
 
-/// An error of an apply. The variants state the status code of the response.
+/// An error of an apply. The documentation of each variant contains the status code of the response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
     /// Status 400: the configuration is invalid for this object.
@@ -44,7 +44,7 @@ pub enum ApplyError {
     Typed(String),
 }
 
-/// Fields that an apply would change although other managers own them.
+/// The fields that an apply would change although other managers own them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
@@ -106,9 +106,9 @@ impl std::error::Error for ApplyError {}
 
 /// Applies the configuration of a manager to the live object and records the owners of fields. `live` is `None` if the object is created.
 ///
-/// `applied` is the complete configuration of the manager. Therefore, a field is removed if the manager applied it before, omits it now,
-/// and is its only owner. `applied` is the client's JSON in the version of the request. `live` is the stored object in this version, as Go
-/// writes it.
+/// `applied` is the complete configuration of the manager. Therefore, the function removes a field if the manager applied it earlier,
+/// omits it now, and is its only owner. `applied` is the client's JSON in the version of the request. `live` is the stored object in this
+/// version, as Go writes it.
 ///
 /// # Errors
 ///
@@ -159,8 +159,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns whether Go can decode the value as managed fields. A value that Go cannot decode is ignored here, because the check against the
-/// schema reports it.
+/// Returns whether Go can decode the value as managed fields. The caller ignores a value that Go cannot decode, because the check against
+/// the schema reports it.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();

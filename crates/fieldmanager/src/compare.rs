@@ -40,7 +40,8 @@ impl Comparison {
         }
     }
 
-    /// Compares the values at a path step. `step` is called only if the values differ, because most values are equal.
+    /// Compares the values at a path element. `step` creates the element, and is called only if the values differ,
+    /// because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
@@ -136,7 +137,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// The difference of a value as a whole, without the values inside it.
+/// The difference of a value as a whole. Values inside it are not compared.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,

@@ -9,7 +9,7 @@ use super::compare::{keyed, member};
 const MAX_DEFAULTS: usize = 32 << 20;
 
 /// Returns whether the paths of an object's list items are within the limit. The path of an item contains the defaults of all keys that the
-/// item omits. Without the limit, the paths of a small object could need any amount of memory.
+/// item omits. Without the limit, the paths of a small object could need an unbounded amount of memory.
 pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }

@@ -1,10 +1,10 @@
 //! Field ownership, as recorded in `metadata.managedFields`, and server-side apply.
 //!
-//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager applied before and omits now, unless
+//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager applied earlier and omits now, unless
 //!   another manager owns them. A change of a field that another manager owns is a conflict ([`Conflicts`]).
 //! - [`track_update`] records a write that is not an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] update the entries for writes of `/scale`.
-//! - [`WriteContext`] has the manager and the time of a write, and the schema of the kind. All functions are pure.
+//! - [`WriteContext`] contains the manager and the time of a write, and the schema of the kind. All functions are pure.
 //!
 //! Results and error texts match kube-apiserver.
 //!

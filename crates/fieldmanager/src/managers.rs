@@ -23,7 +23,7 @@ pub(super) struct ManagerId {
 /// The fields that a manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The version that the paths belong to.
+    /// The API version whose field names the paths use.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,

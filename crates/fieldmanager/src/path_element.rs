@@ -1,4 +1,4 @@
-//! One step of a path, in the format of `fieldsV1`.
+//! One element of a path, in the format of `fieldsV1`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use pintle_json::{Json, Map, Text};
 use pintle_schema::{ListKey, ListType, Topology};
 
-/// One step of a path into an object.
+/// One element of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// A field of a struct, or a key of a map.
@@ -75,7 +75,7 @@ impl PathElement {
         size_of::<Self>() + parts
     }
 
-    /// Returns the step to an item of a list that is not atomic.
+    /// Returns the path element of an item of a list that is not atomic.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // All other fields of the manager's entry stay in this entry.
+        // All other fields of the manager stay in its existing entry.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -72,7 +72,7 @@ impl Set {
         }
     }
 
-    /// Returns whether the set contains the path that consists of this single step.
+    /// Returns whether the set contains the path that consists only of this element.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
@@ -86,7 +86,7 @@ impl Set {
         }
     }
 
-    /// Returns the set of the paths below a step. The paths in the result do not contain the step.
+    /// Returns the set of the paths below an element. The paths in the result do not contain the element.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
@@ -149,7 +149,7 @@ impl Set {
         }
     }
 
-    /// Adds the paths of another set below a step.
+    /// Adds the paths of another set below an element.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}

@@ -14,7 +14,7 @@ use super::versions::Differences;
 /// Records the owners of fields in `new` after a write that is not an apply.
 ///
 /// `old` is the object before the write, or `None` if `new` is created. Both must be in the version of the request, decoded and defaulted.
-/// They must not contain changes by admission and by the strategy of the kind, because such changes have no owner. The manager of the write
+/// They must not contain changes by admission or by the strategy of the kind, because such changes have no owner. The manager of the write
 /// becomes the only owner of new and changed fields. Removed fields lose their owners. An existing object without entries gets no entries.
 ///
 /// If `new` has `managedFields` from the client, an empty list or one empty entry clears all entries. A well-formed list replaces the

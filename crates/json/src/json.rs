@@ -165,7 +165,7 @@ impl Json {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Takes the value out and leaves `null` in its place.
+    /// Takes the value, and replaces it with `null`.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }

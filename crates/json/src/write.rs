@@ -33,7 +33,7 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error>
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that formats floats in Go's form. It forwards all other values to another formatter.
+/// A formatter that writes floats in Go's form. It passes all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {

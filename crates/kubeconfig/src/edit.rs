@@ -1,4 +1,5 @@
-//! Smaller copies of a configuration: only the current context, with the content of its files, or without secrets.
+//! Creates changed copies of a configuration: reduced to the current context, with the content of its files, or without
+//! secrets.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ impl Kubeconfig {
     }
 
     /// Returns a copy of the configuration that contains the certificates and keys instead of the paths of their files.
-    /// The copy can be used on another machine. Token files stay paths, because their content changes.
+    /// The copy can be used on another machine. The paths of token files are kept, because the content of these files
+    /// changes.
     ///
     /// # Errors
     ///
@@ -51,8 +53,8 @@ impl Kubeconfig {
     }
 
     /// Returns a copy of the configuration without secrets, for printing. The copy has no tokens, passwords or keys, no
-    /// arguments and variables of credential plugins, and no user names and passwords in URLs. The copy also lacks the
-    /// values of unknown fields and of other programs' data.
+    /// arguments and variables of credential plugins, and no user names and passwords in URLs. The values of unknown
+    /// fields and of other programs' data are also removed.
     ///
     /// # Examples
     ///
@@ -134,7 +136,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity. A growing vector would leave copies in memory that are not wiped.
+    // Reserve the full capacity, because a growing vector would leave copies in memory that are not wiped.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

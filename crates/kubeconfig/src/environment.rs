@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The environment variables and paths that determine a program's configuration.
 ///
-/// It is a plain value, so tests and embedding programs can provide their own. The default sets no variables and has
-/// `/` as root.
+/// Tests and embedding programs can create it with other values. The default has no variables, and `/` as root.
 ///
 /// # Examples
 ///

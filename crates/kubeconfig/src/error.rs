@@ -9,7 +9,7 @@ use thiserror::Error as ThisError;
 
 /// An error of loading, using or writing a configuration.
 ///
-/// Each message names the file and a fix. No message shows a secret.
+/// Each message contains the file and a fix. No message contains a secret.
 ///
 /// # Examples
 ///
@@ -26,10 +26,10 @@ use thiserror::Error as ThisError;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no context, cluster or user with a requested name.
+    /// There is no context, cluster or user with the requested name.
     #[error("{kind} {name:?} does not exist; {}", choices(.known))]
     NotFound {
-        /// `context`, `cluster` or `user`.
+        /// The kind of the missing entry: `context`, `cluster` or `user`.
         kind: &'static str,
         /// The name.
         name: String,

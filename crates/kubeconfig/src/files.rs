@@ -34,12 +34,12 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the caller named the file. Such a file must exist.
+    /// Whether the caller named the file. A named file must exist.
     explicit: bool,
 }
 
 impl Files {
-    /// Returns a list of only this file. The file must exist.
+    /// Returns the list with only this file. The file must exist.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }

@@ -1,4 +1,5 @@
-//! Entry points for fuzzing. `fuzz/` and the test below use them. They panic if a property does not hold.
+//! Entry points for fuzzing. The fuzz targets in `fuzz/` and the test below call them. Each function panics if its
+//! input violates a property of the code.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 

@@ -15,11 +15,11 @@ const NAME: &str = "in-cluster";
 ///
 /// 1. The kubeconfig at `path`, if `path` is not `None`. The file must exist.
 /// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. In a pod, its service account. Overrides apply to the account as they do to a kubeconfig. An override changes
-///    only its own values: if the server is overridden, the account's token is still used.
+/// 3. In a pod, its service account. Overrides apply to the account in the same way as to a kubeconfig. Each override
+///    changes only one setting. For example, if the server is overridden, the account's token is still used.
 ///
-/// A broken kubeconfig is an error, and so is a context, cluster or user that does not exist. The function does not use
-/// the next source then.
+/// A broken kubeconfig is an error. A context, cluster or user that does not exist is also an error. In both cases, the
+/// function does not try the next source.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // Remove empty overrides: a service account has no contexts, clusters and users to choose from.
+    // Remove these overrides, because a service account has no contexts, clusters and users to choose from.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -59,13 +59,14 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
 
 /// Returns the client configuration of a pod, from its service account and its environment variables.
 ///
-/// The client configuration has the paths of the token and of the CA certificate, so the client reads the files again
-/// when they are rotated. If the CA file is missing, the system's CA certificates are used.
+/// The client configuration contains the paths of the token and of the CA certificate, so the client reads the files
+/// again after they are rotated. If the CA file is missing, the system's CA certificates are used.
 ///
 /// # Errors
 ///
-/// Returns [`Error::NotInCluster`] if the environment names no API server, [`Error::Read`] if the token cannot be read,
-/// and [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
+/// - [`Error::NotInCluster`] if the environment contains no API server.
+/// - [`Error::Read`] if the token cannot be read.
+/// - [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
 ///
 /// # Examples
 ///
@@ -80,7 +81,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the pod's account as a kubeconfig, so that overrides work in the same way for both.
+/// Returns the service account of the pod as a kubeconfig, so that overrides work in the same way.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),

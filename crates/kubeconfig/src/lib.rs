@@ -31,7 +31,7 @@
 //! - [`Overrides`] are values that override the files. A program sets them from its flags. [`Environment`] has the
 //!   environment variables and paths.
 //! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for a client.
-//! - An [`Error`] names the file, the field and the fix. A [`Problem`] is one result of a validation.
+//! - An [`Error`] contains the file, the field and a fix. A [`Problem`] is one result of a validation.
 //!
 //! `Debug` and error messages never show secrets. This crate reads files only when a function is called, and caches
 //! nothing.

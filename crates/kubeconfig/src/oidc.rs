@@ -1,4 +1,4 @@
-//! The auth provider `oidc`: reads its settings and writes new tokens to the file.
+//! The auth provider `oidc`. This module reads its settings and writes new tokens to the file.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;

@@ -24,8 +24,8 @@ pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Makes a path relative to `directory` if it is in that directory. Other paths stay absolute: a path with `..` would
-/// be wrong after the kubeconfig or the named file moves.
+/// Makes a path relative to `directory` if it is in that directory. Other paths stay absolute, because a path with `..`
+/// would be wrong after the kubeconfig or the file is moved.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()

@@ -22,7 +22,7 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// - A certificate or key replaces both the file and the data of the certificate or key.
 /// - A server replaces the `tls-server-name` of the files too, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA of the files if they name one.
+/// `insecure_skip_tls_verify: Some(false)` verifies the server, with the CA in the files if they contain one.
 ///
 /// # Examples
 ///
@@ -87,7 +87,7 @@ pub struct Overrides {
 }
 
 impl fmt::Debug for Overrides {
-    /// Hides the passwords in all fields that can contain one.
+    /// Hides the passwords in all fields that can contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
         let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
@@ -120,8 +120,7 @@ impl fmt::Debug for Overrides {
 }
 
 impl Kubeconfig {
-    /// Returns the client configuration for a context. It has the context's cluster and the credentials of the
-    /// context's user.
+    /// Returns the client configuration for a context: the cluster of the context, and the credentials of its user.
     ///
     /// As in client-go, credentials and CA certificates are used only with `https`. The client configuration for an
     /// `http` server, such as `kubectl proxy`, does not contain them. This function opens the certificate and CA files
@@ -129,9 +128,10 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context and no override chooses one, [`Error::NotFound`] if
-    /// a chosen name does not exist, and [`Error::Invalid`] with all problems of the context, its cluster and its user.
-    /// Problems of other entries are ignored.
+    /// - [`Error::NoContext`] if there is no current context and no override chooses one.
+    /// - [`Error::NotFound`] if a chosen name does not exist.
+    /// - [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems of other entries are
+    ///   ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -261,7 +261,8 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // With leading spaces, the URL would not start with `https`, and the client would not send the credentials.
+        // Remove leading spaces. Otherwise the URL would not start with `https`, and the client would not send the
+        // credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -306,7 +307,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials of a user. Returns whether the user has any.
+/// Adds the credentials of a user. Returns whether the user has credentials.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),

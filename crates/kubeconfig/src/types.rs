@@ -15,8 +15,9 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
-/// The lists of the file are maps here, with names as keys. Unknown fields are kept, so only comments and the order of fields are lost when
-/// a file is read and written. `Debug` shows no secrets; use [`redacted`](Self::redacted) to print a configuration as YAML without them.
+/// The lists in the file are represented as maps, with the names as keys. Unknown fields are kept. If a file is read and written again,
+/// only comments and the order of fields are lost. `Debug` shows no secrets. To print a configuration as YAML without secrets, use
+/// [`redacted`](Self::redacted).
 ///
 /// # Examples
 ///
@@ -153,7 +154,7 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. Others are kept but not used: [`exec`](Self::exec) has
+    /// A built-in login method. Only `oidc` is supported. Other methods are kept but not used, because [`exec`](Self::exec) has
     /// replaced them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,

@@ -21,22 +21,22 @@ impl Files {
     ///   encoding becomes UTF-8.
     /// - A file is written in place, as kubectl does. Its owner, mode, inode and links stay the same. A new file has
     ///   the mode 0600. Missing directories are created.
-    /// - The file is not truncated first. After a crash, the file has the old or the new content. Only after a crash
-    ///   during the single write, the file can have a mixture of both. A reader without the lock can also see the
-    ///   mixture for a short time. kubectl truncates the file first, so after a crash of kubectl the file can be empty
-    ///   or incomplete.
-    /// - The list can contain several names of one file, such as links and relative paths. Such a file is written once,
-    ///   by its first name.
+    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. Only
+    ///   after a crash during the single write, it can contain a mixture of both. A reader without the lock can also
+    ///   see this mixture for a short time. kubectl truncates the file first, so after a crash of kubectl the file can
+    ///   be empty or incomplete.
+    /// - If the list contains several names of one file, such as links and relative paths, the file is written once,
+    ///   under its first name.
     /// - Each file is locked by a file `FILE.lock` next to it. Other programs that use this lock, such as kubectl,
     ///   cannot write the file at the same time. If `change` panics, the locks are removed and nothing is written.
     ///
     /// # Errors
     ///
     /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`] if another program is
-    /// writing a file, or [`Error::Empty`] if there is no path to write to. No file is changed then.
+    /// writing a file, or [`Error::Empty`] if there is no path to write to. In these cases, no file is changed.
     ///
-    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or its disk is full. That
-    /// file is unchanged then, but other files may have been changed.
+    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or its disk is full. In
+    /// these cases, that file is unchanged, but other files may have been changed.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -77,8 +77,8 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file. Writes the file in place, as [`Files::modify`] does. A new file has
-    /// the mode 0600.
+    /// Writes the whole configuration to one file. Like [`Files::modify`], writes the file in place. A new file has the
+    /// mode 0600.
     ///
     /// # Errors
     ///
@@ -200,8 +200,8 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the whole file in a single write, with the new content and line breaks after it.
 /// 3. Remove these line breaks.
 ///
-/// Before and after each step, the file contains the whole old or new configuration. So only a crash during the single
-/// write can damage the file. If the disk is full, the first step fails, and the function undoes it.
+/// Before and after each step, the file contains the whole old or new configuration. Therefore, only a crash during the
+/// single write can damage the file. If the disk is full, the first step fails, and the function undoes it.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -218,7 +218,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Return the first error. An error of the cleanup is ignored.
+        // Return the error of the write, and ignore an error of the cleanup.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -251,7 +251,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Ignore errors. If the lock file remains, the error of the next writer names it.
+        // Ignore errors. If the lock file remains, the error of the next writer contains its path.
         let _ = fs::remove_file(&self.0);
     }
 }

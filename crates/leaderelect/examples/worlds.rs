@@ -51,15 +51,16 @@ impl Args {
     }
 }
 
-/// The results of several worlds.
+/// The counts over several simulated clusters.
 #[derive(Default)]
 struct Seen {
-    /// Worlds in which the permitted work of two leaders overlapped.
+    /// The number of worlds in which the permitted work of two leaders overlapped.
     overlaps: usize,
     /// The number of partitions and suspends in the worlds without an overlap.
     cuts: usize,
     terms: usize,
-    /// The number of effects that slept during a suspend and resumed while another contender led.
+    /// The number of requests of a leader that were in progress at a suspend, and that continued afterwards while another contender
+    /// led.
     outlived: usize,
 }
 
@@ -67,9 +68,9 @@ fn main() -> Result<(), String> {
     let args = Args::read()?;
     let (client_go, subject) =
         if args.client_go { (Share::All, "a model of client-go's elector") } else { (Share::None, "pintle") };
-    // Two minutes with faults and one minute without. Each world has partitions and suspends.
+    // Each world runs for two minutes with faults, which include partitions and suspends, and for one minute without faults.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // The program counts overlapping leaders. If any other rule is broken, it ends.
+    // The program only counts overlapping leaders. If any other rule is broken, it ends.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
         if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
@@ -84,7 +85,7 @@ fn main() -> Result<(), String> {
     println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // The model of client-go has no effects.
+    // The model of client-go's elector sends no requests during its work.
     if !args.client_go {
         println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();
@@ -114,7 +115,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns whether the broken rule is the one that at most one contender leads.
+/// Returns whether the broken rule is "at most one contender leads".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

@@ -10,14 +10,14 @@ use crate::lock::{comparable, stored};
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lock, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Version};
 
-/// The annotation that holds the record.
+/// The annotation that contains the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before Leases existed.
 ///
-/// The lock stores times in whole seconds. A write keeps all other data of the object. While the record is unreadable,
-/// every `get` fails, and no contender leads until the record is repaired by hand. The error names the object and the
-/// annotation.
+/// The lock stores times in whole seconds. A write keeps all other data of the object. If the record is unreadable,
+/// every `get` fails, and no contender leads until the record is repaired by hand. The error contains the object and
+/// the annotation.
 ///
 /// # Examples
 ///
@@ -31,8 +31,8 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether to watch the object, so that a release is noticed at once. Default: `true`. The elector polls while the
-    /// watch is forbidden, fails or is silent.
+    /// Whether to watch the object, so that a release is detected immediately. Default: `true`. The elector polls while
+    /// the watch is forbidden, fails or is silent.
     pub watch: bool,
     /// The default observers for electors of this lock. Default: none.
     pub observers: Observers,

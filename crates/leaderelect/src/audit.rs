@@ -22,21 +22,21 @@ pub use finding::{AuditedEnd, Finding};
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
-    /// Whether the watch reports each version.
+    /// Whether the watch is expected to report each version.
     is_watched: bool,
     last_read: Option<Read>,
-    /// When the last read was sent that returned an earlier version than the current one.
+    /// The time at which the last read that returned an earlier version was sent.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
     /// The last record with a holder, and a lower bound of the time at which it was written.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// When the lock became free, if it is free.
+    /// The time at which the lock became free, if it is free.
     vacant_since: Option<Duration>,
     /// How the last term ended.
     last_end: Option<AuditedEnd>,
     /// The last records of terms that ended by a takeover, at most `PAST`.
     past: VecDeque<LeaderElectionRecord>,
-    /// The version whose halves name different holders, and whether that was reported.
+    /// The last version whose halves name different holders, and whether the difference was reported.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
@@ -94,7 +94,7 @@ impl Audit {
         self.summary.clone()
     }
 
-    /// Records that the watch has ended or has skipped a version. From then on, the audit relies on reads.
+    /// Records that the watch has ended or has skipped a version. After this call, the audit relies on reads.
     pub fn watch_is_down(&mut self) {
         self.is_watched = false;
     }
@@ -113,8 +113,8 @@ impl Audit {
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
-    /// Records a watch event. `found` is `None` if the lock was deleted. From then on, the watch is expected to report
-    /// each version, until it is [down](Self::watch_is_down).
+    /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the watch is expected to
+    /// report each version, until [`watch_is_down`](Self::watch_is_down) is called.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
@@ -129,7 +129,7 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // Only now, because the watch did not report changes before its first event.
+        // Set this after the event is processed, because the watch did not report changes before its first event.
         self.is_watched = true;
         findings
     }
@@ -168,7 +168,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // The record is unchanged, so this is not a renewal. Candidates do not notice it either.
+            // The record is unchanged, so this write is not a renewal. It has no effect on candidates.
             state.repeated_as(found);
             return findings;
         }
@@ -219,7 +219,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // This was reported when the term began.
+                // The finding was reported when the term began.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
@@ -253,7 +253,7 @@ impl Audit {
         let holder = is.holder_identity.clone();
         let (last, end) = (self.held.take(), self.last_end.take());
         let gap = match (&last, end, self.vacant_since.take()) {
-            // The last known sign of the holder is its last renewal.
+            // Use the last renewal, because nothing newer is known about the holder.
             (Some((_, after)), Some(AuditedEnd::TakenOver), Some(_)) => {
                 after.map(|after| now.monotonic.saturating_sub(after))
             }

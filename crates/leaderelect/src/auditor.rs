@@ -33,7 +33,7 @@ pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
     /// The interval between reads. Default: one second. With a shorter interval, the bounds for the time of a write are
-    /// closer. Half of the renewal interval is enough to detect most findings. With zero, there is no pause between
+    /// closer. Half of the renewal interval is short enough for most findings. If it is zero, there is no pause between
     /// reads.
     pub period: Duration,
     /// The clocks.
@@ -49,8 +49,8 @@ impl<L: Lock> LockAuditor<L> {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Observes the lock until `stop` is cancelled, and reports each finding at once. Failed reads and watches are
-    /// logged and retried. Changes that happen in the meantime are not detected.
+    /// Observes the lock until `stop` is cancelled, and reports each finding immediately. Failed reads and watches are
+    /// logged and retried. Changes between a failure and the next success are not detected.
     ///
     /// # Cancel safety
     ///

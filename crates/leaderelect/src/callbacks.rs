@@ -28,12 +28,13 @@ use crate::{Leadership, TermEnd, Version};
 pub struct LeaderCallbacks<W, T> {
     /// The leader's work. It starts with each term and is dropped when the term is over.
     ///
-    /// The work should end when [`Leadership::cancelled`] returns. Until it has ended, a stopped elector keeps renewing
-    /// the term. Work that ends by itself ends the election. Work that returns because its term is over does not.
+    /// The work should end when [`Leadership::cancelled`] returns. A stopped elector renews the term until the work has
+    /// ended. If the work ends without a request, it ends the election. If the work returns because its term is over,
+    /// the election continues.
     pub on_started_leading: W,
-    /// Called with the end of a term, even if its work panicked. Before that, the work and all concurrent work that
-    /// [runs](Leadership::run) under the term have ended. If the elector is dropped or another callback panics, it is
-    /// called as soon as the work has been dropped.
+    /// Called at the end of a term, even if its work panicked. Before the call, the elector waits until the work has
+    /// ended. It also waits for all concurrent work that [runs](Leadership::run) under the term. If the elector is
+    /// dropped or another callback panics, this callback is called as soon as the work is dropped.
     pub on_stopped_leading: StoppedHook<T>,
     /// Called when a new holder is observed. The holder may be this elector. An empty holder means that the lock is
     /// free.

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
-/// The built-in strategy of Kubernetes. The candidate with the lowest emulation version leads. If several have it, the
-/// lowest binary version decides, and then the oldest candidate. So during an upgrade, the fleet keeps the old behavior
-/// until all replicas support the new one.
+/// The built-in strategy of Kubernetes. The candidate with the lowest emulation version leads. Among candidates with the
+/// same emulation version, the one with the lowest binary version leads, and then the oldest candidate. Therefore, during
+/// an upgrade, the fleet keeps the old behavior until all replicas support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which equals `v1alpha2`. The name of the object is the identity
@@ -46,11 +46,11 @@ pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCand
 pub struct LeaseCandidateSpec {
     /// The name of the Lease. It never changes.
     pub lease_name: String,
-    /// When the control plane last pinged the candidate.
+    /// The time at which the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// When the candidate last renewed or answered a ping. After half an hour without either, the candidate counts as
-    /// gone.
+    /// The time of the candidate's last renewal or last answer to a ping. Half an hour after this time, the candidate
+    /// counts as gone.
     pub renew_time: Option<MicroTime>,
     /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
@@ -61,14 +61,14 @@ pub struct LeaseCandidateSpec {
     /// The strategy for choosing the holder: [`OLDEST_EMULATION_VERSION`], or a name such as `domain/name` that a
     /// third-party controller supports.
     pub strategy: String,
-    /// Other fields of the server. Writes keep them.
+    /// Fields of the spec that this type does not model. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl LeaseCandidateSpec {
-    /// Creates a contender for the Lease `lease_name` with `version` as binary and emulation version, and the strategy
-    /// [`OLDEST_EMULATION_VERSION`].
+    /// Creates the description of a contender for the Lease `lease_name`. `version` is its binary version and its
+    /// emulation version. The strategy is [`OLDEST_EMULATION_VERSION`].
     pub fn new(lease_name: &str, version: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -90,8 +90,8 @@ impl LeaseCandidateSpec {
 ///
 /// Run it next to a [coordinated](crate::LeaderElectionConfig::coordinated) elector with the same identity. The server
 /// needs the feature gate `CoordinatedLeaderElection`. Kubernetes has the API `v1alpha2` since 1.32 and `v1beta1` since
-/// 1.33. The object is written in the version that `api` uses. The clocks of all contenders and of the control plane
-/// must agree to within a few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
+/// 1.33. The candidate writes the object in the API version of `api`. The clocks of all contenders and of the control
+/// plane must agree to within a few seconds: see [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples
 ///
@@ -132,7 +132,7 @@ pub struct Candidate<A> {
 /// The interval between renewals without a ping: client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// The interval between reads for a ping while there is no watch. The control plane waits 5 s for an answer.
+/// The interval between reads that look for a ping if there is no watch. The control plane waits 5 s for an answer.
 const POLL: Duration = Duration::from_secs(2);
 
 /// The timeout of a request.
@@ -234,7 +234,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // Make the time of the answer later than the ping, even if the clocks of both sides differ.
+        // Make the time of the answer later than the time of the ping, even if the clocks of the candidate and the
+        // control plane differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 /// The values of all clocks of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since a fixed moment, on a clock that nobody sets. It runs during a suspend.
+    /// The time since a fixed moment, on a clock that cannot be set. This clock runs during a suspend.
     pub boot: Duration,
-    /// Time since a fixed moment, on a clock that nobody sets. It stops during a suspend.
+    /// The time since a fixed moment, on a clock that cannot be set. This clock stops during a suspend.
     pub monotonic: Duration,
     /// The time of day, which can jump forward or back.
     pub wall: Timestamp,
@@ -20,10 +20,11 @@ pub struct Now {
 
 /// The moment at which a term ends.
 ///
-/// A deadline passes as soon as one clock reaches it, which is the safe choice. During a suspend, the monotonic clock
-/// stops and the other two run. While a virtual machine is paused, all clocks may stop, and only the time of day is
-/// corrected afterwards. So a leader that wakes up learns that its deadline has passed before it acts. If the time of
-/// day is set forward, a term can end early. If it is set back, no term becomes longer.
+/// A deadline passes as soon as one of the clocks reaches it, because an early end of a term is safe. During a suspend,
+/// the monotonic clock stops and the other two clocks run. While a virtual machine is paused, all clocks may stop, and
+/// only the time of day is corrected afterwards. Therefore, after a suspend or a pause, a leader detects that its
+/// deadline has passed before it acts. If the time of day is set forward, a term can end early. If it is set back, no
+/// term becomes longer.
 ///
 /// # Examples
 ///
@@ -64,7 +65,7 @@ impl Deadline {
         }
     }
 
-    /// Returns a deadline on the monotonic clock only, for waits that may become longer by a suspend.
+    /// Returns a deadline on the monotonic clock only. Use it for waits that a suspend may extend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
@@ -74,7 +75,7 @@ impl Deadline {
         self.remaining(now).is_zero()
     }
 
-    /// Returns the time left. It is the minimum over all clocks, and zero once any clock has reached the deadline.
+    /// Returns the time left. It is the minimum over all clocks. It is zero if any clock has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
@@ -95,7 +96,7 @@ impl Deadline {
     }
 }
 
-/// The longest sleep between two reads of the clocks. Timers do not notice a suspend or a change of the time of day.
+/// The longest sleep between two reads of the clocks. Timers do not react to a suspend or a change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
 /// The longest sleep between two reads for deadlines on the monotonic clock only. Timers follow this clock.
@@ -107,12 +108,13 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// several electors share, so it must not block.
     fn now(&self) -> Now;
 
-    /// Waits until `deadline` has passed on any clock. Returns at once if it has. It may wake late, but must never wake
-    /// early. An elector reads the clocks again before it acts.
+    /// Waits until `deadline` has passed on any clock. Returns immediately if it has already passed. The method may
+    /// return late, but must never return early. An elector reads the clocks again before it acts.
     ///
-    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. So after a suspend or a
-    /// change of the time of day, it wakes within a second. For a [monotonic](Deadline::monotonic) deadline, it reads
-    /// the clocks every ten seconds. Override this method if `monotonic` is not tokio's clock.
+    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. Therefore, it returns
+    /// within a second after a suspend or a change of the time of day if the deadline has passed. For a
+    /// [monotonic](Deadline::monotonic) deadline, it reads the clocks every ten seconds. Override this method if
+    /// `monotonic` is not tokio's clock.
     ///
     /// # Cancel safety
     ///

@@ -17,9 +17,8 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// The configuration of an elector: client-go's `LeaderElectionConfig`, with the defaults of the Kubernetes core
 /// components.
 ///
-/// A candidate takes over once the record has not changed for the lease duration in the record. A leader's work ends
-/// `renew_deadline` after the last stored renewal was sent. The difference between the two (5 s by default) is the
-/// margin for clocks with different rates.
+/// A candidate takes over when the record has not changed for the lease duration in the record. A leader's work ends `renew_deadline` after
+/// the last stored renewal was sent. The difference between the two (5 s by default) is the margin for clocks with different rates.
 ///
 /// # Examples
 ///
@@ -37,11 +36,11 @@ pub struct LeaderElectionConfig {
     /// The identity of this contender. Each start of each process needs a different identity. Two contenders with the
     /// same identity can both lead.
     pub identity: String,
-    /// How long the record must stay unchanged before a candidate takes over. The lock stores it in whole seconds,
-    /// rounded up.
+    /// The time for which the record must stay unchanged before a candidate takes over. The lock stores this time in whole seconds, rounded
+    /// up.
     pub lease_duration: Duration,
-    /// How long a term lasts after its last stored renewal was sent. At most one renewal per second extends the term,
-    /// so this should exceed one second plus `retry_period`.
+    /// The time from sending the last stored renewal to the end of the term. At most one renewal per second extends the term, so this time
+    /// should exceed one second plus `retry_period`.
     pub renew_deadline: Duration,
     /// The pause between renewals, and the shortest pause between a candidate's attempts.
     pub retry_period: Duration,
@@ -49,21 +48,21 @@ pub struct LeaderElectionConfig {
     /// Default: `true`. This is safe because the lock is never released while the work runs. A lock that is given up
     /// for a [preferred holder](crate::EndReason::Preferred) is always released.
     pub release_on_cancel: bool,
-    /// Whether the elector treats each record with its identity as its own, even if another elector wrote it. Default:
-    /// `false`, because the record may belong to a process that still runs. If `true`, a restart with a fixed identity
-    /// does not wait, not even for permits of another elector in the same process.
+    /// Whether the elector treats each record with its identity as its own, even if another elector wrote the record. Default: `false`,
+    /// because the record may belong to a process that still runs. If `true`, a process with a fixed identity does not wait for its old
+    /// record after a restart. It does not even wait for permits of another elector in the same process.
     pub reuse_identity: bool,
-    /// Whether a candidate waits for a lease duration after a lock that it has seen was deleted or replaced. Default:
-    /// `true`. The holder may not have noticed the deletion. It can work until `renew_deadline` after its last renewal
-    /// was sent, and that renewal was sent before the deletion. A candidate that never saw the lock does not wait. A
-    /// former leader that held the lock until the end of its term does not wait either.
+    /// Whether a candidate waits for a lease duration after a lock that it has seen was deleted or replaced. Default: `true`. The holder
+    /// may not know about the deletion. It can work until `renew_deadline` after its last renewal was sent, and that renewal was sent
+    /// before the deletion. A candidate that never saw the lock does not wait. A former leader that held the lock until the end of its term
+    /// does not wait either.
     pub wait_after_deletion: bool,
-    /// Whether the control plane chooses the leader among [`Candidate`](crate::Candidate)s. Default: `false`. The
-    /// candidate of this elector has the same `identity`. If `true`, the elector neither creates the lock nor takes it
-    /// from another holder. It leads once the lock names it as the holder. When the lock names another preferred
-    /// holder, the elector stops renewing, asks the work to end, and then gives the lock up. The control plane decides
-    /// by the time of day in a renewal whether the lock has expired. So the clocks of the contenders and of the control
-    /// plane must agree to within `lease_duration` minus `renew_deadline`. Otherwise two contenders can lead.
+    /// Whether the control plane chooses the leader among [`Candidate`](crate::Candidate)s. Default: `false`. The candidate of this elector
+    /// must have the same `identity`. If `true`, the elector does not create the lock, and does not take it from another holder. It leads
+    /// when the lock contains its identity as the holder. When the lock contains another preferred holder, the elector stops renewing, asks
+    /// the work to end, and then gives the lock up. The control plane decides by the time of day in a renewal whether the lock has expired.
+    /// Therefore, the clocks of the contenders and of the control plane must agree to within `lease_duration` minus `renew_deadline`.
+    /// Otherwise two contenders can lead.
     pub coordinated: bool,
     /// The seed of the jitter. `None` uses a random seed.
     pub seed: Option<u64>,
@@ -93,8 +92,8 @@ pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 /// The metrics provider and event hook of a lock, similar to the event recorder of client-go's locks.
 ///
-/// An elector uses the metrics provider and the event hook of its [`LeaderElectionConfig`]. If one of them is `None`,
-/// it uses that of its [`Lock`](crate::Lock).
+/// An elector uses the metrics provider and the event hook of its [`LeaderElectionConfig`]. If one of the two is `None` there, the elector
+/// uses the corresponding value of its [`Lock`](crate::Lock).
 #[derive(Clone, Default)]
 pub struct Observers {
     /// See [`LeaderElectionConfig::metrics`].
@@ -148,7 +147,7 @@ impl fmt::Debug for LeaderElectionConfig {
 }
 
 impl LeaderElectionConfig {
-    /// Checks that the configuration breaks none of the rules in [`InvalidConfig`].
+    /// Checks the configuration against the rules in [`InvalidConfig`].
     ///
     /// # Errors
     ///
@@ -214,7 +213,7 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // With a longer pause, the candidate would notice the death of a leader late.
+            // With a longer pause, the candidate would detect the death of a leader late.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
@@ -225,12 +224,12 @@ impl LeaderElectionConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// Returns the seed, or a random one.
+    /// Returns the configured seed, or a random seed.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// Returns the timeout of one request. It is so short that a single hung request never ends the term.
+    /// Returns the timeout of one request. It is short enough that a single request without a response never ends the term.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
@@ -290,7 +289,7 @@ pub enum InvalidConfig {
         "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
     CoordinatedWithoutLease {
-        /// The kind of the object that holds the lock.
+        /// The kind of the object that stores the lock.
         kind: String,
         /// The object.
         key: ObjectKey,

@@ -55,11 +55,11 @@ pub struct LeaderElector<L: Lock> {
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The shell that other electors share. `None` if this elector starts its own.
+    /// The shell that this elector shares with other electors. `None` if this elector starts a separate shell.
     shell: Option<Arc<Shell<L>>>,
-    /// The preferred holder, for locks that have one. The elector reacts to each change.
+    /// The channel for changes of the preferred holder. `None` if the lock has no preferred holder.
     preference: Option<watch::Receiver<Preference>>,
-    /// The last term, if its run was dropped or panicked before the work and permits of the term had ended.
+    /// The last term, if `run` was dropped or panicked before the work and the permits of the term ended.
     unfinished: Option<TermHandle>,
 }
 
@@ -102,10 +102,9 @@ impl<L: Lock> LeaderElector<L> {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock, and runs the work while the elector leads. When a term is lost, the elector contends
-    /// again. The method returns when `stop` is cancelled, or when the work ends by itself with a value, an error or a
-    /// panic. It returns how the last term ended, or `None` if there was no term. To contend again, call the method
-    /// again.
+    /// Contends for the lock, and runs the work while the elector leads. When a term is lost, the elector contends again. The
+    /// method returns when `stop` is cancelled, or when the work ends without a request, with a value, an error or a panic.
+    /// It returns how the last term ended, or `None` if there was no term. To contend again, call this method again.
     ///
     /// When `stop` is cancelled, the elector asks the work to end, and renews the term until the work has ended. Then
     /// it waits until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under the term
@@ -120,7 +119,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election at once, without a release. The next leader has to wait
+    /// Dropping the future drops the work and ends the election immediately, without a release. The next leader has to wait
     /// until the lock expires. Permits and concurrent work may continue until the deadline. Only the next run of this
     /// elector waits for them.
     pub async fn run<W, Fut>(
@@ -135,7 +134,7 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, false).await
     }
 
-    /// Works like [`LeaderElector::run`], but for at most one term, as client-go's `Run`.
+    /// Like [`LeaderElector::run`], but returns after at most one term, like client-go's `Run`.
     ///
     /// # Panics
     ///
@@ -178,7 +177,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term. So renewals continue if the work blocks its thread.
+        // A separate task renews the term. Therefore, renewals continue even if the work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -203,7 +202,7 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // If the term ends before this future is polled, the work never starts.
+            // If the term ends before this future is first polled, the work never starts.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -290,8 +289,8 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // A `Started` notice cannot arrive here, because the machine starts the next term only after the end of
-                // this one was reported.
+                // A `Started` notice cannot arrive here, because the machine starts the next term only after the end of this
+                // term was reported.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
@@ -310,7 +309,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // The work may notice the end of its term before the guard does, and return for that reason.
+    // The work may detect the end of its term before the guard does, and return for this reason.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -318,7 +317,7 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term whose beginning was reported. Its end is always reported as well, even if the elector is dropped.
+/// A term whose beginning was reported. Its end is also always reported, even if the elector is dropped.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,

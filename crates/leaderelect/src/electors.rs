@@ -48,7 +48,7 @@ impl Default for LeaseGroupConfig {
 }
 
 /// A group of electors for many leases in one namespace, for example one for each shard or tenant. They share one task,
-/// one watch and one client. Do not use this client for anything else.
+/// one watch and one client. Do not use this client for other requests.
 ///
 /// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits. It has the same guarantees as a
 /// single elector. A renewal is one request. The renewals of different leases are sent in sixteen batches, which are
@@ -106,8 +106,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Self::start_with(api, namespace, config, &common, |_| {})
     }
 
-    /// Works like [`start`](Self::start). `common` are the labels that select leases in watches and lists. `tap` is
-    /// called with each watch event.
+    /// Like [`start`](Self::start). `common` are the labels that select leases in watches and lists. `tap` is called
+    /// with each watch event.
     pub(crate) fn start_with(
         api: A,
         namespace: &str,
@@ -147,8 +147,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     }
 }
 
-/// Returns a field selector for the namespace, if the API covers all namespaces. So the server does not send leases of
-/// other namespaces.
+/// Returns a field selector for the namespace if the API covers all namespaces. With this selector, the server does not
+/// send leases of other namespaces.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),

@@ -20,8 +20,8 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 /// in other threads or programs needs a [`Permit`] for each effect. While a permit is held, the lock is not released to
 /// another contender before the deadline.
 ///
-/// A request cannot be recalled after it was sent. If a process is frozen between the check and the send, it does not
-/// notice that the term has ended. Only a resource that compares [fencing tokens](Leadership::token) rejects such
+/// A request cannot be recalled after it was sent. If a process is frozen between the check and the send, it sends the
+/// request even if the term has ended. Only a resource that compares [fencing tokens](Leadership::token) rejects such
 /// requests.
 ///
 /// # Examples
@@ -54,9 +54,10 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Whether a caller has seen the deadline pass. From then on the term counts as expired, even if a clock goes back.
+    /// Whether a check has already failed because the deadline had passed. If so, the term counts as expired, even if a
+    /// clock is set back.
     expired: AtomicBool,
-    /// Whether to release the lock once the work has ended, for any reason.
+    /// Whether to release the lock after the work has ended, regardless of the reason.
     gives_up: AtomicBool,
 }
 
@@ -64,9 +65,10 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the work was asked to end, if it was.
+    /// The reason why the work was asked to end. `None` if it was not asked.
     draining: Option<EndReason>,
-    /// The reason why the term ended, once the work has ended. From then on, permits are neither issued nor extended.
+    /// The reason why the term ended. `None` until the work has ended. After that, permits are neither issued nor
+    /// extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
@@ -77,7 +79,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] from the deadline on, and once the term has ended. After one error, all further calls fail.
+    /// [`LeadershipLost`] if the deadline has passed or the term has ended. After one error, all further calls fail.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         self.left(&self.state())
     }
@@ -88,7 +90,8 @@ impl Leadership {
     ///
     /// The same errors as [`Leadership::check`]. It also fails after the work of the term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Count the permit before the check. Then an elector that closes the term sees every permit that was issued.
+        // Count the permit before the check. Therefore, an elector that closes the term waits for every permit that was
+        // issued.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -123,8 +126,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end. The work should end when the elector was asked to stop, or when the term is
-    /// over. Concurrent work should also end when the elector's own work has ended.
+    /// Waits until the work should end. This is when the elector is asked to stop, when the term is over, and, for
+    /// concurrent work, when the work of the callback has ended.
     ///
     /// After a request to stop, the elector renews the term until the work has ended.
     ///
@@ -141,12 +144,12 @@ impl Leadership {
         }
     }
 
-    /// Makes the elector release the lock once the work has ended.
+    /// Makes the elector release the lock after the work has ended.
     pub(crate) fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
 
-    /// Returns whether [`Leadership::cancelled`] would return at once.
+    /// Returns whether [`Leadership::cancelled`] would return immediately.
     pub fn is_cancelled(&self) -> bool {
         let state = self.state();
         state.draining.is_some() || self.left(&state).is_err()
@@ -224,9 +227,9 @@ impl fmt::Debug for Leadership {
 
 /// The right to perform one action as the leader. See [`Leadership::permit`].
 ///
-/// While a permit exists, the elector neither releases the lock nor begins another term. This ends at the permit's
-/// [deadline](Permit::deadline) on the monotonic clock, after which the permit has no effect. So a timeout from
-/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. Once the work of
+/// While a permit exists, the elector neither releases the lock nor begins another term. After the permit's
+/// [deadline](Permit::deadline) on the monotonic clock, the permit has no effect. Therefore, a timeout from
+/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. After the work of
 /// the term has ended, its permits are no longer extended.
 ///
 /// # Examples
@@ -248,7 +251,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the time left for the action. Zero once the permit has expired.
+    /// Returns the time left for the action. The time is zero if the permit has expired.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
@@ -286,7 +289,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Close the tracker at once, because only a closed tracker can be awaited until it is empty.
+        // Close the tracker now, because a wait for an empty tracker only ends if the tracker is closed.
         permits.close();
         let shared = Shared {
             lock,
@@ -340,9 +343,9 @@ impl TermHandle {
     /// Ends the term after its work has ended. From then on, no permits are issued. Waits until all permits are
     /// returned or have expired.
     ///
-    /// Permits expire by the monotonic clock, because timeouts run on it. The term may have ended earlier by another
-    /// clock, for example because the time of day was set forward. Then new permits are refused, but actions that have
-    /// begun keep their promised time.
+    /// Permits expire by the monotonic clock, because timeouts use it. The term may have ended earlier by another
+    /// clock, for example because the time of day was set forward. In that case, new permits are refused, but existing
+    /// permits keep their deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
@@ -357,7 +360,7 @@ impl TermHandle {
     }
 }
 
-/// The error of operations that need a term, once the term is over.
+/// The error of operations that need a term, after the term is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {

@@ -43,12 +43,12 @@ impl Lease {
 pub struct LeaseSpec {
     /// The holder.
     pub holder_identity: Option<String>,
-    /// How many seconds the lease is valid after a renewal. Servers accept 1 or more.
+    /// The number of seconds for which the lease is valid after a renewal. Servers accept 1 or more.
     pub lease_duration_seconds: Option<i32>,
-    /// When the term began. An unreadable time counts as absent. So a wrong time of another program does not make the
-    /// whole lease unreadable.
+    /// The time at which the term began. An unreadable time counts as absent, so that a wrong time from another program
+    /// does not make the whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed the lease. An unreadable time counts as absent.
+    /// The time at which the holder last renewed the lease. An unreadable time counts as absent.
     pub renew_time: Option<MicroTime>,
     /// The number of changes of the holder.
     pub lease_transitions: Option<i32>,
@@ -58,11 +58,11 @@ pub struct LeaseSpec {
     /// The contender that should hold the lease in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
-    /// Other fields of the server. Writes keep them.
+    /// Fields of the spec that this type does not model. Writes keep them.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The unreadable times as text, or an empty string. Electors compare this text. So they notice the renewals of a
-    /// holder that writes unreadable times. The text is never written.
+    /// The unreadable times as text, or an empty string. Electors compare this text, so that they detect the renewals
+    /// of a holder that writes unreadable times. The text is never written.
     #[serde(skip)]
     pub unreadable_times: String,
 }

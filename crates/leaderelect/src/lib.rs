@@ -36,7 +36,7 @@
 //!   its [kind](LockKind).
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
 //! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
-//!   [`Term`] is one period of leadership, and a [`TermEnd`] says how it ended. A fencing [`Token`] orders terms.
+//!   [`Term`] is one period of leadership, and a [`TermEnd`] describes its end. A fencing [`Token`] orders terms.
 //! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] answers health
 //!   checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
 //! - [`machine::Machine`] makes all decisions and performs no I/O.
@@ -48,19 +48,19 @@
 //! less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline counts from
 //! the moment at which the last stored renewal was *sent*. No pending request delays it. Work means code that runs
 //! [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline
-//! passes as soon as one of the three [clocks](Now) reaches it. So the term is over when a machine wakes from a
+//! passes as soon as one of the three [clocks](Now) reaches it. Therefore, the term is over when a machine wakes from a
 //! suspend. It is also over when a paused virtual machine resumes and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
-//! a lease has expired. So in a coordinated election, clock offsets matter too.
+//! a lease has expired. Therefore, clock offsets also matter in a coordinated election.
 //!
 //! After a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that has seen the
 //! lock waits for a lease duration after it learns of the deletion. A new candidate that finds no lock does not wait.
 //!
-//! A lock does not fence. The server may still execute a request that was sent before the term ended. It may also
-//! execute a request of a process that was frozen between its check and its send. To reject such requests, the resource
-//! must compare [tokens](Leadership::token). Deleting the lock, writing it by hand, or giving two processes one
-//! identity breaks the exclusion.
+//! A lock does not reject late requests. The server may still execute a request that was sent before the term ended. It
+//! may also execute a request of a process that was frozen between its check and its send. To reject such requests, the
+//! resource must compare [tokens](Leadership::token). Deleting the lock, writing it by hand, or giving two processes
+//! one identity breaks the exclusion.
 
 mod annotation;
 mod audit;

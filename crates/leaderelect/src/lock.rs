@@ -16,7 +16,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// # Cancel safety
 ///
-/// Dropping a future abandons the request. The server may have stored a write or not.
+/// Dropping a future abandons the request. If the request is a write, it is unknown whether the server stored it.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write changes the record in it and keeps everything else.
+    /// The stored object. A write changes only the record in it.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object.
@@ -123,7 +123,7 @@ pub trait Lock: Send + Sync + 'static {
     /// growing pauses after failures. The default implementation returns `None`, which means that there is no watch.
     /// The elector then polls.
     ///
-    /// Events may be stale. They only make an elector act sooner. No decision depends on events alone.
+    /// Events may be stale. They only make an elector act sooner. No decision depends only on events.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
@@ -151,7 +151,7 @@ pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 /// An event of a watch on a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object has this state, or had it when the event was sent.
+    /// The object had this state when the event was sent.
     Changed(LockSnapshot<O>),
     /// The object with this uid was deleted.
     Deleted {
@@ -195,7 +195,7 @@ pub struct LeaseLock<A> {
     pub key: ObjectKey,
     /// The labels that each write puts on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether to watch the lease, so that a release is noticed at once. Default: `true`. The elector polls while the
+    /// Whether to watch the lease, so that a release is detected immediately. Default: `true`. The elector polls while the
     /// watch is forbidden, fails or is silent.
     pub watch: bool,
     /// The default observers for electors of this lock. Default: none.

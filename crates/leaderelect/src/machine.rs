@@ -6,10 +6,10 @@
 //! Invariants:
 //!
 //! - A term's deadline is `renew_deadline` after a stored write was *sent*.
-//! - If the machine observes another record, a deletion or another uid, the term ends before anything else happens. The
-//!   term never resumes. The next term begins after the work of this term has ended.
-//! - Each write states the version that was read. The lock is released only after the work has ended, and only if the
-//!   record that was just read belongs to this term.
+//! - If the machine observes another record, a deletion or another uid, its first action is to end the term. The term never resumes.
+//!   The next term begins after the work of this term has ended.
+//! - Each write contains the version that was read. The lock is released only after the work has ended, and only if the last read
+//!   returned a record of this term.
 
 mod departing;
 mod following;
@@ -72,7 +72,7 @@ pub struct Machine {
     stopping: bool,
     /// Whether the watch is open.
     watch_is_up: bool,
-    /// Whether the watch is reliable. It is if it is open and no read has shown a change that it did not report.
+    /// Whether the watch is reliable: it is open, and no read has returned a change that the watch did not report.
     watching: bool,
     /// The newest state that the watch reported while this elector held the lock.
     last_hint: Option<LockState>,
@@ -80,7 +80,7 @@ pub struct Machine {
     vacancy: Option<LockState>,
     /// The request in flight.
     sent: Option<Sent>,
-    /// When to act next, unless a signal arrives earlier.
+    /// The time of the next tick, unless a signal arrives earlier.
     next_try: Duration,
     observed: Option<Observation>,
     /// The time until which a deleted lock counts as held.
@@ -89,9 +89,9 @@ pub struct Machine {
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes of the current contest or term that may have been stored. A client may have sent a write twice,
-    /// and the first attempt may have caused the conflict of the second. A version can be replaced only once. So as
-    /// soon as one write is known to be stored, all of these writes are resolved.
+    /// Failed writes of the current contest or term that may have been stored. A client may have sent a write twice, and the first
+    /// attempt may have caused the conflict of the second. A version can be replaced only once. Therefore, as soon as one write is
+    /// known to be stored, no other write in this list can be stored.
     in_doubt: Vec<Doubt>,
     /// The uid of the lock and the record of the last term, which is over. If the lock still contains this record, no
     /// contender leads.
@@ -118,12 +118,12 @@ struct Leading {
     term: Term,
     /// The state that the next renewal replaces.
     base: LockState,
-    /// The clocks when the write was sent from which the deadline counts.
+    /// The values of the clocks when the last stored write was sent. The deadline counts from them.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// Whether to read before the next write.
+    /// Whether to read the lock before the next write.
     read_back: bool,
     /// Whether the control plane prefers another holder, so that the term is not renewed. The term lasts until its
     /// deadline, or until the work has ended.
@@ -168,12 +168,12 @@ struct Doubt {
     sent: Now,
 }
 
-/// The maximum number of writes in doubt that are remembered. The oldest are forgotten first. If a forgotten write was
-/// stored after all, its record looks like another contender's. This only costs time.
+/// The maximum number of writes in doubt that are remembered. The oldest are forgotten first. If a forgotten write was stored after
+/// all, the machine treats its record as another contender's. This is safe, but delays the next term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random wait of a candidate after a record has expired. Of a hundred candidates, most then see the next
-/// leader before they read.
+/// The maximum random wait of a candidate after a record has expired. With a hundred candidates, most of them observe the next
+/// leader before they read the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
 /// The maximum random wait of a candidate after the watch has reported a free lock. Most of the slower candidates then
@@ -181,7 +181,7 @@ const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// Creates a contender whose first attempt is due at once.
+    /// Creates a contender whose first attempt is due immediately.
     ///
     /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
     /// that the lock stores.
@@ -222,18 +222,18 @@ impl Machine {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. So the terms of many machines are
-    /// renewed in batches, and one wake-up serves several renewals. Does nothing if two renewals could then be less
-    /// than a second apart.
+    /// Rounds the time of each renewal down to a whole sixteenth of the retry period. Therefore, the terms of many machines are
+    /// renewed in batches, and one wake-up serves several renewals. Does nothing if two renewals could then be less than a second
+    /// apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // A renewal does not extend the term if it happens less than a second after the previous one.
+        // A renewal does not extend the term if it happens less than a second after the previous renewal.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    /// Returns when to send a renewal that is due at the given time.
+    /// Returns the time at which to send a renewal that is due at the given time.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
@@ -277,7 +277,7 @@ impl Machine {
         instructions
     }
 
-    /// Returns when to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` if no tick is
+    /// Returns the time at which to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` if no tick is
     /// needed.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
@@ -342,7 +342,7 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // Ignore an answer that does not match the request.
+            // Ignore a result that does not match the request.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -359,13 +359,13 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The request belongs to a term that is over, so its answer only shows the state of the lock.
+            // The request belongs to a term that is over, so use its result only to learn the state of the lock.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }
 
-    /// Sends the request that is due, if any.
+    /// Sends the next request if it is due.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);
@@ -394,7 +394,7 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal during the request sets an earlier time. The answer to this request must not overwrite it.
+            // A signal during the request can set an earlier time. The result of the request must not overwrite that time.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
@@ -479,8 +479,8 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // If the deadline has not passed, no other contender can have led meanwhile. Then an earlier wait for a deleted
-        // lock is no longer needed.
+        // If the deadline has not passed, no other contender can have led in the meantime. In that case, an earlier wait for a
+        // deleted lock is no longer needed.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
@@ -518,8 +518,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait, because the observed lock was deleted. Its last holder may have acquired or renewed
-    /// it right before the deletion, and works for less than a lease duration after that.
+    /// Makes this contender wait, because the observed lock was deleted. Its last holder may have acquired or renewed it right
+    /// before the deletion, and may work for almost a lease duration after the deletion.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -560,8 +560,8 @@ impl Machine {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after a conflict with a program that keeps writing the same object. The jitter prevents that
-    /// attempts and those writes happen at the same times.
+    /// Returns the pause after a conflict with a program that repeatedly writes the same object. Without the jitter, attempts and
+    /// the writes of that program could always happen at the same times.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

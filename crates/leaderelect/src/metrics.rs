@@ -61,7 +61,7 @@ pub(crate) struct Instruments {
     pub(crate) renewals: Box<dyn Counter>,
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
-    /// One counter for each reason.
+    /// The counters of ended terms, one for each reason.
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
     /// The gauges for leadership and remaining time. Dropping them unregisters the gauges.
     _pulled: [Box<dyn Any + Send + Sync>; 2],

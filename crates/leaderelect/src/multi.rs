@@ -15,10 +15,10 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 /// Two locks that are held together: client-go's `MultiLock`, for `configmapsleases` and `endpointsleases`.
 ///
 /// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two
-/// rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout changes from
-/// the annotation to both halves. The second rollout changes from both halves to the Lease. Programs that use only the
+/// rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout changes from the
+/// annotation to both halves. The second rollout changes from both halves to the Lease. Programs that use only the
 /// annotation and programs that use only the Lease do not see each other, so they must not run at the same time. The
-/// primary object must exist as long as any program uses both halves.
+/// primary object must exist while any program uses both halves.
 ///
 /// # What is guaranteed
 ///
@@ -27,12 +27,12 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///   lock never takes over the changed half.
 /// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until neither
 ///   half has changed for a whole duration. This happens after a write that changed only one half because of a crash or
-///   a rejection. The error of such a write [says so](ApiError::earlier_may_have_acted), and no contender leads for one
-///   lease duration.
-/// - If both halves name the same holder and one half is a renewal behind, the merged record has no `renew_time`. So it
-///   is never confused with a record that both halves accepted.
-/// - The [token](Lock::token) of a term is the token of the secondary half. So tokens keep growing after the fleet has
-///   moved to the Lease alone.
+///   a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
+///   contender leads for one lease duration.
+/// - If both halves contain the same holder and one half lacks the last renewal, the merged record has no `renew_time`.
+///   Therefore, it is never confused with a record that both halves accepted.
+/// - The [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to increase after
+///   the fleet has moved to the Lease.
 ///
 /// Without the primary object, the lock does not exist, even if the Lease exists. Once the primary object is created,
 /// the two halves name different holders.
@@ -84,7 +84,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // The halves differ, so a write has changed only one of them. The times do not reveal which half is newer,
+            // The halves differ, so a write has changed only one of them. Their times do not show which half is newer,
             // because a clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
@@ -168,7 +168,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of both halves with a plus sign. Neither a uid nor a resourceVersion contains one.
+/// Joins the versions of both halves with a plus sign. A uid or a resourceVersion never contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -178,7 +178,7 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the complete content of both halves. The merged record alone does not show a renewal of only one half.
+/// Returns the complete content of both halves. The merged record does not change if only one half is renewed.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
@@ -189,7 +189,7 @@ fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Reports when the secondary half was released or deleted. Drops all other events.
+/// Converts events that show a release or a deletion of the secondary half. Drops all other events.
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

@@ -13,12 +13,12 @@ use pintle_meta::MicroTime;
 pub struct LeaderElectionRecord {
     /// The holder. Empty if the lock is free.
     pub holder_identity: String,
-    /// How many seconds a candidate must see the record unchanged before it may take over. It is zero or negative if
-    /// the writer did not set a duration.
+    /// The number of seconds for which a candidate must observe an unchanged record before it takes over. It is zero or negative if the
+    /// writer did not set a duration.
     pub lease_duration_seconds: i32,
-    /// When the term began.
+    /// The time at which the term began.
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed the record.
+    /// The time at which the holder last renewed the record.
     pub renew_time: Option<MicroTime>,
     /// The number of changes of the holder.
     pub leader_transitions: i32,
@@ -35,8 +35,8 @@ impl LeaderElectionRecord {
         self.holder_identity.is_empty()
     }
 
-    /// Returns how long the record is valid without a change. If the record has no duration, returns `own`, the
-    /// duration of the observer.
+    /// Returns the time for which the record is valid without a change. If the record has no duration, returns `own`, the duration of the
+    /// observer.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -56,15 +56,15 @@ impl LeaderElectionRecord {
 /// A version of an object. A resourceVersion is only meaningful together with the uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The uid of the object that holds the record.
+    /// The uid of the object that stores the record.
     pub uid: String,
     /// The resourceVersion of the object.
     pub resource_version: String,
 }
 
 impl Version {
-    /// Returns whether `other` is a version of the same object. In a [`MultiLock`](crate::MultiLock), this version may
-    /// consist of the primary half alone.
+    /// Returns whether `other` is a version of the same object. In a [`MultiLock`](crate::MultiLock), this version may consist only of
+    /// the primary half.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
@@ -83,8 +83,8 @@ pub struct LockState {
     pub version: Version,
     /// The record.
     pub record: LeaderElectionRecord,
-    /// Stored data that `record` cannot express, such as a time that cannot be parsed, or the second half of a
-    /// [`MultiLock`](crate::MultiLock). Electors only compare it. If it is `None`, they compare only `record`.
+    /// Stored data that `record` cannot represent, such as a time that cannot be parsed, or the second half of a
+    /// [`MultiLock`](crate::MultiLock). Electors only compare this data. If it is `None`, they compare only `record`.
     pub raw: Option<Box<str>>,
 }
 
@@ -101,7 +101,7 @@ impl LockState {
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Takes over the version of `later`, which [repeats](Self::repeats) this state.
+    /// Stores the version of `later`, which [repeats](Self::repeats) this state.
     pub(crate) fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
             self.version = later.version.clone();

@@ -54,33 +54,35 @@ impl Default for ShardsConfig {
     }
 }
 
-/// One replica's share of the work, which is divided among several replicas. All objects are divided into
-/// [shards](Shard), and one replica leads each shard.
+/// Divides all objects into [shards](Shard), and the shards among several replicas. One replica leads each shard. A
+/// value of this type represents one replica.
 ///
 /// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
 /// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If a shard has another
 /// preferred replica than its leader, the leader ends its work and gives the shard up. The preferred replica then takes
-/// the shard at once.
+/// the shard immediately.
 ///
 /// # What is guaranteed
 ///
-/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. The shard's lease decides. The
-///   assignment only determines which replica tries first.
+/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. Only the holder of the shard's lease
+///   works on the shard. The assignment only determines which replica tries first.
 /// - No two replicas work on an object at the same time, even if they use different [numbers of
 ///   shards](ShardsConfig::shards). The number is part of the lease names. A replica that has taken a shard lists all
 ///   leases before it begins to work.
-/// - After a replica dies, another replica works on its shards once their leases have expired. This takes a
-///   `lease_duration` after the last renewal, up to 120 ms, and three requests: a GET and a PUT take the lease, and a
-///   LIST checks for replicas with another number of shards. If a replica gives up a shard, no replica works on it for
-///   up to 40 ms and four requests: a GET and a PUT release the lease, and then the next leader sends a PUT and a LIST.
+/// - After a replica dies, another replica works on its shards when their leases have expired. The delay after the last
+///   renewal is the sum of a `lease_duration`, up to 120 ms, and the time of three requests: a GET and a PUT take the
+///   lease, and a LIST checks for replicas with another number of shards.
+/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms plus the time of four requests: a
+///   GET and a PUT release the lease, and then the next leader sends a PUT and a LIST.
 /// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the
 ///   `retry_period`. The third replica would take it after four times the `retry_period`, and so on. That replica keeps
 ///   the shard until replicas join or leave.
 ///
-/// There are two cases in which the time without work on a shard has no bound: lists fail, or replicas with two
-/// different numbers of shards take leases at the same time. In the second case, both replicas may give up their
-/// leases. They try again after a random pause. If watches are forbidden, they try again after up to a
-/// `lease_duration`.
+/// In two cases, the time without work on a shard has no upper bound:
+///
+/// - Lists fail.
+/// - Two replicas with different numbers of shards take leases at the same time. Both may then give up their leases.
+///   They try again after a random pause, or, if watches are forbidden, after up to a `lease_duration`.
 ///
 /// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
 /// does not know the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
@@ -114,8 +116,8 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
     /// The elector of this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
-    /// One elector for each shard. They stay after a run is dropped, so that the next run waits for the permits of that
-    /// run.
+    /// One elector for each shard. They are kept after a run is dropped, so that the next run waits for the permits of
+    /// the dropped run.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
@@ -174,9 +176,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
-    /// Works on each shard while this replica leads it, until `stop` is cancelled or the work on one shard ends by
-    /// itself. In the second case, returns that shard and how its term ended. In both cases, the work on all shards is
-    /// first asked to end, and then the shards are given up.
+    /// Works on each shard while this replica leads it. Returns after `stop` is cancelled, or after the work on one
+    /// shard ends without a request. In the second case, returns that shard and how its term ended. In both cases, the
+    /// work on all shards is first asked to end, and then the shards are given up.
     ///
     /// All work runs in the task that polls this future. To use several threads, spawn tasks, and
     /// [run](Leadership::run) the work inside its leadership.
@@ -208,7 +210,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // Until the other members are known, the preferred replicas are unknown, so defer.
+        // The preferred replicas are unknown until the other members are known, so defer at first.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
@@ -228,7 +230,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // Give the shard up if the list fails for too long. Another replica may be able to list.
+                    // Give the shard up if the list fails for too long, because another replica may be able to list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
                         biased;
@@ -267,7 +269,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // Without any shard, the run ends at once.
+            // Without any shard, the run ends immediately.
             stop.cancel();
             ended
         };

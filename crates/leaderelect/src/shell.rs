@@ -33,7 +33,7 @@ pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
 /// A handle to the shell. Its task ends when the handle is dropped.
 pub(crate) struct Shell<L: Lock> {
-    /// Unbounded, because each term sends only a few orders.
+    /// The sender of orders to the task. The channel is unbounded, because each term sends only a few orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
     /// The message of the panic that ended the task, if any.
@@ -49,9 +49,9 @@ enum Order<L: Lock> {
 /// A contest in a shell, and the events that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// When to step the contest, unless an event arrives earlier.
+    /// The time of the next step of the contest, unless an event arrives earlier.
     wake: Option<Deadline>,
-    /// When its queued request should be sent at the latest.
+    /// The latest time at which the queued request should be sent. `None` if no request is queued.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
@@ -68,9 +68,8 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests with these clocks. The maximum number of requests in flight is `in_flight`, or half
-    /// of the number of contests if that is greater. `in_flight` is `None` for a shell with a single contest. `watch`
-    /// sends the events of the locks to the task.
+    /// Starts a task for contests with these clocks. The maximum number of requests in flight is the larger of `in_flight` and half the
+    /// number of contests. `in_flight` is `None` for a shell with a single contest. `watch` sends the events of the locks to the task.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
@@ -95,7 +94,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            // The clocks are user code. If they panic, all contests end.
+            // The clocks are user code. If the clocks panic, all contests end.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
@@ -156,8 +155,8 @@ struct Running<L: Lock> {
     sent: usize,
     /// The highest number of contests since the queue was last empty.
     peak: usize,
-    /// The current timer. It may fire before the first of `timers`. So a deadline that is extended repeatedly does not need a new timer
-    /// each time.
+    /// The current timer. It may fire earlier than the first entry of `timers`. Therefore, no new timer is needed each time a deadline is
+    /// extended.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -344,11 +343,10 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Steps all contests whose time has come.
+    /// Steps all contests whose next step is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Check the first contest as well, because its deadline may have passed on another clock than the monotonic
-        // one.
+        // Also check the first contest, because its deadline may have passed on a clock other than the monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
@@ -389,13 +387,13 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Returns whether one more request may be in flight. A term survives two consecutive requests that take their
-    /// whole timeout. So if half of the contests can have a request in flight, no term is lost because requests wait.
+    /// Returns whether one more request may be in flight. A term survives two consecutive requests that take their whole timeout.
+    /// Therefore, if half of the contests can have a request in flight, no term is lost because requests wait.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
 
-    /// Sends queued requests while there is room. The most urgent request is sent first.
+    /// Sends queued requests until the maximum number of requests is in flight. The most urgent request is sent first.
     fn send(&mut self) {
         while self.has_room()
             && let Some((_, id)) = self.waiting.pop_first()

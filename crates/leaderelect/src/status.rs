@@ -71,7 +71,7 @@ impl ElectionStatus {
         self.observed.borrow().term.clone()
     }
 
-    /// Waits for the next change of this status. Returns `false` once the elector is dropped.
+    /// Waits for the next change of this status. Returns `false` if the elector was dropped.
     ///
     /// # Cancel safety
     ///
@@ -98,7 +98,7 @@ impl ElectionStatus {
     }
 }
 
-/// The work of a term still runs, but the term was not renewed for too long.
+/// The error of [`ElectionStatus::check`]: the work of a term still runs, but the last renewal is too old.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct RenewalOverdue {

@@ -14,7 +14,7 @@ pub struct Term {
     pub record: LeaderElectionRecord,
 }
 
-/// How a term ended, and the outcome of its work.
+/// The reason why a term ended, and the result of its work.
 ///
 /// # Examples
 ///
@@ -34,15 +34,15 @@ pub struct Term {
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
-    /// Why the term ended.
+    /// The reason why the term ended.
     pub reason: EndReason,
-    /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. Work that
-    /// notices the end of its term may return before it is dropped. So there may be a return value although the term
-    /// was lost.
+    /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. If the
+    /// work detects the end of its term, it may return before it is dropped. Therefore, there can be a return value
+    /// although the term was lost.
     pub work: Option<thread::Result<T>>,
 }
 
-/// Why a term ended.
+/// The reason why a term ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
@@ -50,7 +50,7 @@ pub enum EndReason {
     Dropped,
     /// The elector was stopped, and the work has ended.
     Cancelled,
-    /// The work ended by itself.
+    /// The work ended without a request to end.
     Completed,
     /// No renewal was stored before the deadline.
     Deadline,

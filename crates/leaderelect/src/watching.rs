@@ -1,4 +1,4 @@
-//! Watches of locks. With a watch, an elector acts earlier than with polls alone.
+//! Watches of locks. With a watch, an elector acts earlier than with only polls.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -29,8 +29,8 @@ pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The timeout for opening a watch. After a timeout, the next attempt may use a better connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends the events of a watch to a receiver. Reopens the watch with the given pauses. Returns when there is no watch,
-/// or when the receiver was dropped.
+/// Sends the events of a watch to a receiver. Opens the watch again after it ends, with the given pauses. Returns if
+/// the lock has no watch, or if the receiver was dropped.
 pub(crate) async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,

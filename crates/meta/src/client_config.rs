@@ -11,10 +11,10 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::redacted_url;
 
-/// The configuration of a client for one API server, as client-go's `rest.Config`.
+/// The configuration of a client for one API server: client-go's `rest.Config`.
 ///
-/// The configuration comes from a kubeconfig file, a pod's service account or the embedded server. It is safe to print:
-/// `Debug` shows secrets as `[redacted]`, and URLs without user and password.
+/// The configuration comes from a kubeconfig file, a pod's service account or the embedded server. `Debug` shows
+/// secrets as `[redacted]`, and URLs without user and password.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub struct ClientConfig {
     pub namespace: String,
     /// The TLS settings.
     pub tls: TlsClientConfig,
-    /// A bearer token. If there is a token file, its token is used instead once the file has been read.
+    /// A bearer token. If `token_file` is also set, this token is used only until the file has been read.
     pub token: Option<Secret>,
     /// A file with the bearer token. It is read again when it changes.
     pub token_file: Option<PathBuf>,
@@ -45,11 +45,12 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login. The client refreshes its tokens. A token or a password takes precedence.
+    /// An OpenID Connect login, whose tokens the client refreshes. If a token or a password is also set, the login is
+    /// not used.
     pub oidc: Option<OidcConfig>,
     /// The credential programs that [`exec`](Self::exec) may run.
     pub plugin_policy: PluginPolicy,
-    /// The user to impersonate. The user of the credentials needs the right to impersonate.
+    /// The user to impersonate. The authenticated user needs the permission to impersonate that user.
     pub impersonate: Option<Impersonate>,
     /// A proxy for all requests: `http`, `https` or `socks5`. `None` uses the environment variables.
     pub proxy_url: Option<String>,
@@ -60,15 +61,16 @@ pub struct ClientConfig {
     /// The client-side limit of requests per second. `None`, or a value of 0 or less, means no limit. Servers have
     /// their own limits. client-go's default is 5.
     pub qps: Option<f32>,
-    /// The number of requests that may be sent at once before `qps` applies. `None` means client-go's default, 10.
+    /// The number of requests that can be sent without a wait before `qps` applies. `None` means client-go's default,
+    /// 10.
     pub burst: Option<u32>,
     /// The time limit of a whole request, including the response body. It does not apply to watches. `None` means no
     /// limit.
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. A larger object is skipped in bounded memory and
-    /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer shows it as an entry that cannot
-    /// be decoded, and the other objects are not affected. `None` means 16 MiB. etcd accepts objects up to 1.5 MiB, but
-    /// an aggregated server may have larger objects.
+    /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer treats it like an object that
+    /// cannot be decoded. The other objects are not affected. `None` means 16 MiB. etcd accepts objects up to 1.5 MiB,
+    /// but an aggregated server may have larger objects.
     pub max_object: Option<usize>,
 }
 
@@ -78,7 +80,7 @@ impl ClientConfig {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// Returns a configuration for the same server without credentials. It has no token, password, certificate,
+    /// Returns a configuration for the same server without credentials. The result has no token, password, certificate,
     /// credential program, login or impersonation. This is client-go's `AnonymousClientConfig`.
     ///
     /// # Examples
@@ -154,13 +156,14 @@ impl fmt::Debug for ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The certificate authorities that the server's certificate is verified against. `None` uses the system's.
+    /// The certificate authorities for verifying the server's certificate. `None` means the certificate authorities of
+    /// the system.
     pub ca: Option<PemSource>,
     /// The certificate chain of the client.
     pub certificate: Option<PemSource>,
     /// The private key of the client's certificate.
     pub key: Option<PemSource>,
-    /// The server name to request and to verify. It replaces the host of the URL.
+    /// The server name for SNI and for verifying the certificate. `None` means the host of the URL.
     pub server_name: Option<String>,
     /// Whether to accept any certificate. It cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
@@ -226,7 +229,7 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// Returns the secret text, for sending it.
+    /// Returns the secret text. Use it only to send the text.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -244,7 +247,7 @@ impl fmt::Debug for Secret {
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub api_version: String,
-    /// The program. It is a path, or a name to look up in `PATH`.
+    /// The program: a path, or a name to look up in `PATH`.
     pub command: String,
     /// The arguments.
     pub args: Vec<String>,
@@ -283,7 +286,7 @@ impl fmt::Debug for ExecConfig {
     }
 }
 
-/// Whether a credential program may use standard input.
+/// Specifies whether a credential program may use standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InteractiveMode {
     /// The program needs standard input.
@@ -295,7 +298,7 @@ pub enum InteractiveMode {
     Never,
 }
 
-/// An OpenID Connect login, as client-go's auth provider `oidc`. An id token authenticates the requests. Before the id
+/// An OpenID Connect login: client-go's auth provider `oidc`. An id token authenticates the requests. Before the id
 /// token expires, the client requests a new id token from the issuer, with the refresh token.
 ///
 /// # Examples
@@ -316,17 +319,18 @@ pub enum InteractiveMode {
 pub struct OidcConfig {
     /// The issuer's `https` URL. For refreshes, the client reads `/.well-known/openid-configuration` below it.
     pub issuer_url: String,
-    /// The client's id at the issuer.
+    /// The client ID at the issuer.
     pub client_id: String,
-    /// The client's secret at the issuer, if it needs one.
+    /// The client secret, if the issuer requires one.
     pub client_secret: Option<Secret>,
     /// The last id token. It is used until shortly before its expiry.
     pub id_token: Option<Secret>,
     /// The refresh token for new id tokens. Without a refresh token, the login ends when the id token expires. Most
-    /// issuers accept a refresh token only once. So if several clients in one process use the same refresh token at the
-    /// same time, they share the login. They then use the token store of the first client.
+    /// issuers accept a refresh token only once. Therefore, clients in one process that use the same refresh token at
+    /// the same time share one login. This login uses the token store of the first client.
     pub refresh_token: Option<Secret>,
-    /// The certificate authorities that the issuer's certificate is verified against. `None` uses the system's.
+    /// The certificate authorities for verifying the issuer's certificate. `None` means the certificate authorities of
+    /// the system.
     pub ca: Option<PemSource>,
     /// Stores new tokens for the next start of the program, because most issuers accept a refresh token only once.
     /// `None` stores nothing.
@@ -348,7 +352,7 @@ impl fmt::Debug for OidcConfig {
     }
 }
 
-/// Stores the tokens of a login, as client-go's `AuthProviderConfigPersister`.
+/// Stores the tokens of a login: client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
     /// Replaces the stored tokens. `id_token` is empty if there is none.
     ///
@@ -357,13 +361,13 @@ pub trait TokenStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. The client calls the method again a few times. It uses the new
-    /// tokens in any case.
+    /// Returns an error if the tokens cannot be stored. In this case, the client calls the method again a few times.
+    /// The client uses the new tokens even if they cannot be stored.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// The credential programs that may run. With a policy, an untrusted kubeconfig cannot start arbitrary programs. It is
-/// client-go's policy of the same name.
+/// The policy for credential programs, as in client-go. It can prevent that an untrusted kubeconfig starts arbitrary
+/// programs.
 ///
 /// # Examples
 ///
@@ -414,7 +418,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // The user in the proxy's URL authenticates to the proxy and not to the server, so it is kept.
+        // The proxy's URL keeps its user, because this user authenticates to the proxy and not to the server.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::null::or_empty;
 
-/// One condition of an object, as `metav1.Condition`.
+/// One condition of an object: Kubernetes' `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -15,10 +15,10 @@ pub struct Condition {
     /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The generation of the object that the condition describes.
+    /// The `metadata.generation` of the object for which the condition was determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` last changed. If it is `None`, [`Conditions::set`] fills in the current time.
+    /// The time at which `status` last changed. If it is `None`, [`Conditions::set`] fills in the current time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// The reason as one word, for programs.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{Reason, Status};
 
-/// The error of a request to an API server. It does not depend on the client's own error type.
+/// The error of a request to an API server. All clients return this type, regardless of their own error types.
 ///
 /// It contains what informers, electors, recorders and controllers need: the kind of failure, the request, the server's
 /// retry delay, and whether the server may have executed the request anyway. Clones are cheap.
@@ -28,8 +28,8 @@ pub struct ApiError {
     pub request: Option<Arc<RequestLine>>,
     /// The delay before a retry that the server asks for, if any.
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of the same request. Then a conflict may be caused by
-    /// that attempt.
+    /// Whether the server may have executed an earlier attempt of the same request. If so, that attempt can be the
+    /// cause of a conflict.
     pub earlier_may_have_acted: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct ApiError {
 pub enum ErrorKind {
     /// The client could not establish a connection. Nothing was sent.
     Connect {
-        /// Whether the peer refused the connection. Then no program listens at the address.
+        /// Whether the peer refused the connection, because no program listens at the address.
         refused: bool,
         /// The cause.
         cause: Cause,
@@ -77,11 +77,12 @@ pub enum ErrorKind {
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. It does not mention the request, which the error contains separately.
+/// The cause of an [`ApiError`]. Its message does not contain the request, because the [`ApiError`] stores the request
+/// separately.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// The method and URL of a request, for errors and logs. The URL lacks user, password and the values of parameters that
-/// may be secret.
+/// The method and URL of a request, for errors and logs. The URL contains no user and no password. The values of
+/// parameters that may be secret are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
     /// The method, such as `GET`.
@@ -147,9 +148,9 @@ impl ApiError {
     /// Returns whether the server may have executed the request, in this attempt or in an earlier attempt. The result
     /// has no meaning for reads.
     ///
-    /// The statuses 4xx and 501 mean that this attempt was not executed. Other statuses from 500 on prove nothing,
-    /// because a proxy may have sent them. For example, Envoy returns 503 if a connection breaks after the request was
-    /// sent.
+    /// The statuses 4xx and 501 mean that this attempt was not executed. After other statuses from 500 on, it is
+    /// unknown whether the server executed the request, because a proxy may have sent the status. For example, Envoy
+    /// returns 503 if a connection breaks after the request was sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -244,13 +245,13 @@ impl ApiError {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// Returns whether the requested revision is too old. List again without a revision. The reason of the status or
-    /// the code 410 decides.
+    /// Returns whether the requested revision is too old. List again without a revision. The method checks the reason
+    /// of the status, and the code 410.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// Returns whether the status is 429: the server or a limiter in between received too many requests.
+    /// Returns whether the status is 429: the server, or a proxy in front of the server, received too many requests.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
@@ -304,7 +305,8 @@ impl ApiError {
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Compares the reasons. If the status has no known reason, compares the code, as client-go does.
+    /// Returns whether the status has this reason. If the status has no known reason, compares the code, as client-go
+    /// does.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,

@@ -1,4 +1,4 @@
-//! A resource without its version, as Kubernetes' messages show it.
+//! A resource without its version, in the format of Kubernetes' messages.
 
 use std::fmt;
 use std::str::FromStr;

@@ -26,7 +26,7 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // Without this, kube-apiserver would prune the metadata of a template, because its fields have no schema.
+    // Otherwise kube-apiserver would prune the metadata of a template, because the fields in it have no schema.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };

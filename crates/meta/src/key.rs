@@ -136,7 +136,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). So functions that take a key also accept strings.
+/// Works like [`parse`](str::parse). With this conversion, functions that take a key also accept strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes allows no such name, but a file or a request may contain it.
+    /// Kubernetes does not allow such a name, but a file or a request may contain it.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));

@@ -21,7 +21,7 @@
 //!
 //! # Concepts
 //!
-//! - [`ObjectKey`] names an object within its resource, and [`ApiResource`] names the resource.
+//! - [`ObjectKey`] identifies an object within its resource, and [`ApiResource`] identifies the resource.
 //! - [`Object`] is anything with metadata. [`Resource`] is an object whose resource is known at compile time. A [`DynamicObject`] has any
 //!   kind, which may be unknown at compile time.
 //! - [`LabelSelector`] and [`FieldSelector`] select objects of a resource.

@@ -15,7 +15,7 @@ pub struct List<T> {
     /// The metadata of the list.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. If the list is `null`, as Go writes an empty list of some kinds, this is empty.
+    /// The objects, sorted by key. A `null` is decoded as an empty list, because Go writes some empty lists as `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
@@ -50,7 +50,7 @@ pub struct ListMeta {
     /// The token for the next page. It is empty on the last page. Its content is opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects after this page, if the server knows it.
+    /// The number of objects after this page. `None` if the server did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

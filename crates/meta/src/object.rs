@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{ApiResource, ObjectKey, ResourceScope};
 
-/// An API object. It may be any type that has metadata.
+/// An API object, which can be any type with metadata.
 ///
 /// Implement it in one line with [`resource!`](crate::resource), or by hand with one method.
 ///
@@ -258,7 +258,7 @@ macro_rules! resource {
             }
         }
 
-        // Evaluate the constant, so that an invalid version is an error even if the constant is unused.
+        // Evaluate the constant, so that an invalid version does not compile even if the constant is unused.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

@@ -14,8 +14,8 @@ use crate::{Resource, Time};
 /// The `metadata` of an object.
 ///
 /// Fields that are absent or `null` in the JSON are empty here, and are omitted when the object is serialized. As in
-/// Go, a `null` in a map or list of strings becomes the empty string. Unknown fields are kept in `other`. So decoding
-/// and serializing preserve all fields except `managedFields`.
+/// Go, a `null` in a map or list of strings becomes the empty string. Unknown fields are kept in `other`. Therefore,
+/// decoding and serializing preserve all fields except `managedFields`.
 ///
 /// `managedFields` is skipped, because it is often more than half of an object and controllers do not read it. If a
 /// write omits the field, the server keeps its value (`docs/reference/using-api/server-side-apply`, "clearing
@@ -23,10 +23,10 @@ use crate::{Resource, Time};
 ///
 /// # Cost
 ///
-/// A struct with only this field, decoded from a 7 KB pod, allocates at most 2,000 bytes in 31 allocations, including
-/// the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use no memory
-/// after decoding. The maps of labels and annotations take more than half of the bytes. Each map takes 544 bytes for up
-/// to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231 bytes.
+/// A struct whose only field is the metadata, decoded from a 7 KB pod, needs at most 2,000 bytes in 31 allocations,
+/// including the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use
+/// no memory after decoding. The maps of labels and annotations take more than half of the bytes. Each map takes 544
+/// bytes for up to eleven entries, plus the strings. A custom [`Metadata`] with four fields takes at most 231 bytes.
 /// `tests/memory.rs` checks these numbers with a counting allocator.
 ///
 /// # Examples
@@ -58,22 +58,23 @@ pub struct ObjectMeta {
     /// The unique id of this object, which is never reused. The server sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision of the object's last change. Its content is opaque, but two values can be compared for equality.
+    /// The revision of the object's last change. Its format is opaque, but two values can be compared for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// A counter of changes to the desired state. The server sets it. It is 0 for kinds without a generation.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// When the object was created. The server sets it.
+    /// The time at which the object was created. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When the deletion was requested. With a grace period, when the deletion will happen. The server sets it.
+    /// The time at which the deletion was requested. With a grace period, the time at which the deletion will happen.
+    /// The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period of the deletion, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Labels, which selectors match.
+    /// The labels, which selectors can match.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations, for tools and libraries.
@@ -235,7 +236,7 @@ pub struct OwnerReference {
     /// The uid of the owner. If the owner is recreated with the same name, it is another owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
-    /// Whether the owner is the controller of this object. At most one owner is.
+    /// Whether the owner is the controller of this object. At most one owner is the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
     /// Whether a foreground deletion of the owner waits for this object.

@@ -108,7 +108,7 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page that is complete in memory.
+/// A page whose items are all in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 

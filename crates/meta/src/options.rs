@@ -30,9 +30,9 @@ pub struct ListOptions {
     /// Selects objects by fields. The supported fields depend on the kind. A server rejects other fields.
     pub field_selector: FieldSelector,
     /// The revision to read. An empty string means the newest revision. `"0"` means any revision in the server's cache.
-    /// `resource_version_match` says how to interpret other values.
+    /// `resource_version_match` determines the meaning of other values.
     pub resource_version: String,
-    /// How to interpret `resource_version`.
+    /// The rule for interpreting `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Selects objects by ranges of hashes (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
     /// '0x8000000000000000')`. Kubernetes supports this since 1.36, with the feature gate `ShardedListAndWatch`. Older
@@ -74,23 +74,23 @@ pub struct WatchOptions {
     /// The revision after which events are sent. With an empty string or `"0"`, the watch starts with an added event
     /// for each existing object.
     pub resource_version: String,
-    /// How to interpret `resource_version`. A streaming list needs `NotOlderThan`.
+    /// The rule for interpreting `resource_version`. A streaming list needs `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Whether the server may send bookmarks.
     pub allow_bookmarks: bool,
-    /// Whether to request a streaming list. The watch first sends the current state, and then a bookmark with an
-    /// annotation.
+    /// Whether to request a streaming list. If `true`, the watch first sends the current state, and then a bookmark
+    /// with an annotation.
     pub send_initial_events: bool,
     /// The duration after which the server ends the watch, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
 }
 
-/// How to interpret the resourceVersion of a list.
+/// The rule for interpreting the resourceVersion of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
     /// The state at exactly this revision.
     Exact,
-    /// The state at this revision or a later one.
+    /// The state at this revision or at a later revision.
     NotOlderThan,
 }
 
@@ -219,7 +219,8 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// Conditions that the object of a delete request must meet. If it does not, the request fails with a conflict.
+/// Conditions that the object of a delete request must meet. If the object does not meet them, the request fails with a
+/// conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
@@ -234,7 +235,7 @@ pub struct Preconditions {
 /// How to treat the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// Delete the object at once, and delete its dependents afterwards.
+    /// Delete the object immediately, and delete its dependents afterwards.
     Background,
     /// Delete the dependents first.
     Foreground,
@@ -258,7 +259,7 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. It contains the fields that the manager wants to set.
+    /// A server-side apply patch. It contains all fields that the manager sets.
     Apply(Value),
     /// A JSON patch (RFC 6902), which is a list of operations.
     Json(Value),
@@ -279,7 +280,7 @@ impl Patch {
         }
     }
 
-    /// Returns the document to send. It is JSON. JSON is also valid YAML, as an apply patch requires.
+    /// Returns the document to send, in JSON. An apply patch requires YAML, but every JSON document is also valid YAML.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

@@ -23,7 +23,7 @@ use crate::{ApiError, DecodeError, ObjectKey};
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes. The decoder checks whether they are UTF-8 and contain an object.
+    /// The JSON bytes. Only decoding checks that they are UTF-8 and contain an object.
     Json(Bytes),
     /// The object exceeds the source's size limit. The source skipped it, so that it can deliver the objects after it.
     Oversized(Box<Oversized>),

@@ -134,7 +134,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version. Objects have it as their `apiVersion`.
+    /// Returns the group and version, which is the `apiVersion` of objects.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }

@@ -10,7 +10,7 @@ pub enum Scope {
 }
 
 /// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. A method that needs a certain scope requires the type
-/// of that scope. So a namespaced call for a cluster-scoped kind does not compile.
+/// of that scope. Therefore, a namespaced call for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
     /// The scope as a value.
     const SCOPE: Scope;

@@ -13,9 +13,9 @@ use crate::{
 /// The read access to one resource that a reflector needs: client-go's `ListerWatcher`.
 ///
 /// A value of this type has a fixed resource and namespace. Selectors are part of the options of each request. Objects
-/// are delivered as JSON bytes, and the consumer decodes them. So an object that cannot be decoded, or that exceeds the
-/// size limit, does not fail the whole list. For a source that has objects instead of bytes, implement
-/// [`ObjectSource`](crate::ObjectSource).
+/// are delivered as JSON bytes, and the consumer decodes them. Therefore, if an object cannot be decoded or exceeds the
+/// size limit, only this object fails, and not the whole list. For a source that has objects instead of bytes,
+/// implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
@@ -76,11 +76,11 @@ pub enum ListPart {
 
 /// Access to single objects of one resource.
 ///
-/// Keys must have a namespace if the resource is namespaced. Otherwise they must not have one.
+/// Keys must have a namespace if the resource is namespaced, and must not have one if it is cluster-scoped.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may have executed a write or not.
+/// Dropping a future cancels the request. If the request is a write, it is unknown whether the server executed it.
 ///
 /// # Examples
 ///
@@ -123,8 +123,8 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Deletes an object. If finalizers or a grace period delay the deletion, the method only requests it.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Applies an object with server-side apply. The field manager of the options sets all fields in `object`, and owns
-    /// them after that. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
+    /// Applies an object with server-side apply. The field manager in the options sets all fields of `object`, and then
+    /// owns them. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

@@ -3,8 +3,8 @@
 //! Client and server use the same parser. The grammar, the messages and the printed form match
 //! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The printed form is canonical. Selectors with the same requirements print the same text, whatever the order of the
-//!   input was. The printed text parses to an equal selector.
+//! - The printed form is canonical. Selectors with the same requirements print the same text, regardless of the order
+//!   in the input. The printed text parses to an equal selector.
 //! - [`LabelSelector::nothing`] prints as text that matches nothing. Kubernetes prints an empty text, which selects
 //!   everything on a server.
 //! - A NUL in a label selector is an error. In Kubernetes it ends the text, so the requirements after it are silently
@@ -72,8 +72,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns whether `%q` prints the character unescaped. Rust's and Go's tables agree, except that Rust escapes a
-/// combining character that is alone or at the start.
+/// Returns whether `%q` prints the character unescaped. Rust and Go escape the same characters, with one exception:
+/// Rust also escapes a combining character at the start of a text.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -110,7 +110,7 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time, as Go does, so that a written time is never in the future.
+/// Truncates the time to the written precision, as Go does, so that a written time is never in the future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

@@ -131,7 +131,8 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string of the same length. Invalid UTF-8 is replaced. It can only occur in JSON strings.
+/// Returns the frame as a string of the same length. Invalid UTF-8, which can occur only inside JSON strings, is
+/// replaced.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());

@@ -1,4 +1,4 @@
-//! Tests how much memory decoded objects use. There is a single test, because the allocator counts for the whole
+//! Tests how much memory decoded objects use. The file has only one test, because the allocator counts for the whole
 //! process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -35,7 +35,7 @@ struct Cost {
     held: usize,
 }
 
-/// Decodes the pod and keeps it. Returns what this costs, including the struct.
+/// Decodes the pod. Returns the memory that decoding allocates and that the result uses, including the struct.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
     let region = Region::new(ALLOCATOR);
     let pod = Box::new(serde_json::from_slice(json).unwrap());

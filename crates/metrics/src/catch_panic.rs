@@ -123,7 +123,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping the payload can panic, and dropping the payload of the second panic can panic again.
+        // A drop of the payload can panic, and a drop of the payload of the second panic can panic again.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

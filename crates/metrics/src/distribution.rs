@@ -31,10 +31,10 @@ pub struct Distribution {
     fine: Vec<u64>,
 }
 
-/// The shift that turns the bits of an `f64` into the number of a fine bucket. The shift keeps the exponent and the
-/// first four binary digits of the mantissa, so the bounds of a bucket differ by a sixteenth.
+/// The number of bits by which an `f64` is shifted to get the number of its fine bucket. The exponent and the first
+/// four binary digits of the mantissa remain, so the bounds of a bucket differ by a sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The number of the fine bucket of a billionth. Smaller values are counted in the same bucket.
+/// The number of the fine bucket for the value 10⁻⁹. Smaller values are counted in the same bucket.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -52,8 +52,9 @@ impl Distribution {
         self.sum
     }
 
-    /// Returns an upper bound for the quantile `q`: the share `q` of the values does not exceed it. The bound is too
-    /// large by at most a sixteenth or a billionth. `0.5` is the median. Returns `None` if there are no values.
+    /// Returns an upper bound for the quantile `q`: at least the share `q` of the values does not exceed it. The bound
+    /// is too large by at most a sixteenth, or by 10⁻⁹ for very small values. `0.5` is the median. Returns `None` if
+    /// there are no values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -71,7 +72,7 @@ impl Distribution {
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN counts as 0: the comparison is false for NaN.
+        // NaN counts as 0, because the comparison is false for NaN.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
         // Most values fall into the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);

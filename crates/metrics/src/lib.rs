@@ -1,6 +1,6 @@
 //! The metrics interface of all Pintle crates.
 //!
-//! A component gets its instruments from a provider and owns them. When the component is dropped, its series disappear.
+//! A component gets its instruments from a provider, and owns them. When the component is dropped, its series are removed.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -46,11 +46,11 @@
 //!
 //! - **An instrument is a share of its series.** Several components may have instruments of the same series, such as two queues with the
 //!   same name. The values of gauges are added, and the value of a gauge is removed when it is dropped. The values of counters and
-//!   histograms stay until the last share is dropped, because Prometheus takes a decrease of a counter for a reset.
+//!   histograms stay until the last share is dropped, because Prometheus interprets a decrease of a counter as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores an `Option` of its instruments.
-//! - **A component may use its instruments while it holds its locks.** So instruments must not block or call the component. The provider
-//!   reads a pulled gauge without holding a lock, so the gauge's function may take the component's locks.
-//! - **A provider is foreign code.** A component that must survive a panic of its provider wraps the provider in [`CatchPanic`].
+//! - **A component may use its instruments while it holds its locks.** Therefore, instruments must not block or call the component. The
+//!   provider reads a pulled gauge without holding a lock, so the gauge's function may take the component's locks.
+//! - **A provider is user code.** A component that must survive a panic of its provider wraps the provider in [`CatchPanic`].
 //! - **If client-go or controller-runtime has a metric, Pintle uses the same name.**
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

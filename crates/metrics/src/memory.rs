@@ -160,7 +160,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // This does not happen, because the instruments of a metric have the metric's kind.
+            // This case does not occur, because the instruments of a metric have the metric's kind.
             _ => {}
         }
     }
@@ -191,7 +191,7 @@ impl Key {
     }
 }
 
-/// A series and its shares, at least one.
+/// A series and its shares. There is at least one share.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
@@ -242,7 +242,7 @@ impl Cell {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // Gauges lose the value of a dropped share. Do not read a pulled gauge here, because this code runs under
+            // The value of a dropped gauge is removed from the series. Do not read a pulled gauge here, because this code runs under
             // the lock of the series.
             _ => {}
         }
@@ -250,7 +250,7 @@ impl Cell {
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic cannot leave the distribution half updated, so the poisoning is ignored.
+    // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -115,7 +115,7 @@ pub trait Counter: Debug + Send + Sync {
     fn add(&self, events: u64);
 }
 
-/// A value that goes up and down.
+/// A value that can increase and decrease.
 ///
 /// # Examples
 ///

@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Computes growing delays between retries, which start over after a success.
+/// Computes growing delays between retries. After a success, the delays start again with the first delay.
 ///
 /// This is client-go's `wait.Backoff`, and its `BackoffManager` except for the reset. A `Backoff` does not sleep and reads no clock. Its
-/// owner calls [`reset`](Backoff::reset) after a success. client-go's manager instead starts over when there was no failure for some time,
-/// such as two minutes. With such a rule, an operation that works again still has long delays, and the delays of an operation that fails
-/// slowly never grow.
+/// owner calls [`reset`](Backoff::reset) after a success. client-go's manager instead resets itself if there was no failure for some time,
+/// such as two minutes. With that rule, delays stay long for some time after a success. If each attempt takes longer than that time, the
+/// delays never grow.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ pub struct BackoffConfig {
     /// The maximum jitter as a fraction of the delay. With 1.0, the jitter at most doubles the delay. Values below 0 and NaN disable
     /// jitter.
     pub jitter: f64,
-    /// How many times the delay grows. After that, it stays constant. The default is no limit.
+    /// The number of failures after which the delay no longer grows. The default is no limit.
     pub steps: u32,
     /// The maximum delay that a server can request. The default is 10 minutes.
     pub longest_retry_after: Duration,
@@ -70,7 +70,7 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// Creates a backoff that has seen no failure. Equal seeds produce equal delays.
+    /// Creates a backoff before its first failure. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
@@ -87,7 +87,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Starts over. Call this method after a success.
+    /// Resets the delay to the first delay. Call this method after a success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

@@ -37,7 +37,7 @@ pub struct TokenBucket {
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. It can represent rates down to one token in a million years. The largest burst still fits.
+/// The fixed-point scale. With this scale, the level can represent the largest burst, and rates down to one token in a million years.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -51,7 +51,7 @@ impl TokenBucket {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Round up, so that a token is never late. At 10 per second, it must be available after exactly 1/10 s.
+            // Round up, so that a token is never late. At 10 tokens per second, a token must be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -109,7 +109,7 @@ impl TokenBucket {
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns when a token would be available if `given_back` tokens were returned. `None` means never.
+    /// Returns the time at which a token would be available if `given_back` tokens were returned. `None` means never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

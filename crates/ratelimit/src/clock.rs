@@ -53,9 +53,9 @@ pub trait Timer: Clock {
 
     /// Returns a timer that works on any thread. It is bound to the executor on which this method is called.
     ///
-    /// A work queue calls this when a task waits. Later, the queue creates and polls sleeps on other threads. These are threads that add
-    /// keys, and threads that call the wakers of earlier sleeps. So the poll of a sleep must not depend on the budget of the task that is
-    /// running on the thread.
+    /// A work queue calls this method when a task waits. Later, the queue creates and polls sleeps on other threads: threads that add keys,
+    /// and threads that call the wakers of earlier sleeps. Therefore, the poll of a sleep must not depend on the budget of the task that
+    /// runs on the thread.
     ///
     /// The default implementation returns `None`, which means that `self` works on any thread. Override it if
     /// [`sleep_until`](Self::sleep_until) needs an executor's context.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Stores a backoff for each id: client-go's `flowcontrol.Backoff`.
+/// Stores a backoff for each ID: client-go's `flowcontrol.Backoff`.
 ///
-/// The caller passes the current time and the time of the event. Unused entries stay until [`gc`](ItemBackoff::gc), which the owner must
-/// call periodically.
+/// The caller passes the current time and the time of the event. Unused entries are kept until a call of [`gc`](ItemBackoff::gc). The owner
+/// must call `gc` periodically.
 ///
 /// # Examples
 ///
@@ -74,7 +74,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` for a failure at `event`, and starts it at `now`.
+    /// Increases the backoff of `id` after a failure at `event`. The backoff starts at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();

@@ -20,8 +20,8 @@ use crate::TokenBucket;
 /// Without a work queue, [`ItemRateLimiter`] stores them in a map.
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
-/// [`charge`](RateLimiter::charge) and increments the failure count. So a retry that has no effect, because an earlier retry is pending,
-/// need not count.
+/// [`charge`](RateLimiter::charge) and increments the failure count. Therefore, a retry that has no effect, because an earlier retry is
+/// pending, does not need to count.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ use crate::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns the delay of `item` at `now`. `failures` is its number of failures before this one.
+    /// Returns the delay of `item` at `now`. `failures` is the number of its earlier failures.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
     /// Charges the limiter for the last [`delay`](RateLimiter::delay) of `item`. Called right after `delay`, with the same `now`.
@@ -87,7 +87,7 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 /// The first delay is exponential for each item, from 5 ms to 1000 s. The second delay is the wait for a token of one bucket for all items.
 /// It earns 10 tokens per second, has a burst of 100, and is full at its first use.
 ///
-/// With the bucket, a backlog of 10,000 failing items waits for 16 minutes, regardless of the delay of each item. Most controllers should
+/// Because of the bucket, it takes 16 minutes to retry 10,000 failing items, regardless of the delay of each item. Most controllers should
 /// use [`ExponentialFailureRateLimiter::default`], as controller-runtime does.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![

@@ -55,17 +55,17 @@ struct State {
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ended without a token. No token was consumed.
+/// The error of a wait that ends without a token. The wait consumes no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// There will never be a token. The burst is 0, or the burst is used up and the rate is 0.
+    /// A token will never be available, because the burst is 0, or because the burst is used up and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would exceed the caller's timeout. The error is returned at once, and not after the timeout.
+    /// The wait would exceed the caller's timeout. The error is returned immediately, and not after the timeout.
     TooLong {
-        /// How long the caller would have to wait.
+        /// The time that the caller would have to wait.
         wait: Duration,
     },
 }
@@ -278,7 +278,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // If the waiter was not in the queue, the throttle was stopped. Then the token need not be returned.
+        // If the waiter was not in the queue, the throttle was stopped. In that case, the token does not have to be returned.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -296,8 +296,8 @@ struct Left {
 }
 
 impl State {
-    /// Returns when a waiter is served. This is when its reserved token is earned, as computed at its arrival. For the first waiter, the
-    /// time may be earlier if other waiters have returned their tokens.
+    /// Returns the time at which a waiter is served: the time at which its reserved token is earned. This time is computed at its
+    /// arrival. For the first waiter, the time can become earlier if other waiters have returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

@@ -134,7 +134,7 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces; an empty string
+    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces. An empty string
     /// means the client's default namespace.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ pub(crate) struct ServerBackoff(Mutex<State>);
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// When the back-off last grew.
+    /// The time at which the back-off last grew.
     since: Option<Instant>,
 }
 

@@ -53,7 +53,7 @@ impl Base {
         if self.https { "https" } else { "http" }
     }
 
-    /// Returns the host without brackets, and the port. The scheme gives the default port.
+    /// Returns the host without brackets, and the port. The default port depends on the scheme.
     pub(crate) fn host_and_port(&self) -> (String, u16) {
         let (host, port) = split_port(&self.authority);
         (host.to_owned(), port.unwrap_or(self.default_port()))

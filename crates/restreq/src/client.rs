@@ -24,7 +24,7 @@ use crate::transport::{ExchangeOptions, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
-/// A client for one API server. Clones are cheap; they share connections, credentials and the rate limit.
+/// A client for one API server. Clones are cheap, and share connections, credentials and the rate limit.
 ///
 /// The client uses HTTP/1.1, or HTTP/2 if TLS negotiates it.
 ///
@@ -129,8 +129,8 @@ pub struct Timeouts {
     /// The longest pause within a response body. It does not apply to watches and streams: they may pause, and HTTP/2
     /// pings or TCP keepalive probes detect a lost peer. 60 s by default.
     pub idle: Option<Duration>,
-    /// The deadline for the whole request. It does not apply to watches and streams. None by default;
-    /// [`ClientConfig::timeout`] sets it.
+    /// The deadline for the whole request. It does not apply to watches and streams. The default is no deadline. [`ClientConfig::timeout`]
+    /// sets one.
     pub total: Option<Duration>,
 }
 
@@ -178,13 +178,12 @@ pub struct RestClientConfig {
     /// 150 000 large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits
     /// each object instead.
     pub max_body: usize,
-    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another one.
-    /// False by default.
+    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. False by
+    /// default.
     ///
-    /// Over HTTP/1.1, such a connection is always dropped. Over HTTP/2, other requests share the connection, and a lost
-    /// peer is detected only after 45 s. That is too late for urgent requests such as lease renewals. Send those with
-    /// a separate client that has this setting. The watches of that client share the connection while it is the newest
-    /// one.
+    /// Over HTTP/1.1, such a connection is always dropped. Over HTTP/2, other requests share the connection, and a lost peer is detected
+    /// only after 45 s. That is too late for urgent requests such as lease renewals. Send those with a separate client that has this
+    /// setting. The watches of that client share the newest connection with these requests.
     pub drop_connection_on_cancel: bool,
     /// Whether to use HTTP/2, and when to ping its connections. By default it is read from the environment:
     /// [`Http2Config::of_process`].

@@ -68,7 +68,7 @@ pub enum Error {
     Invalid {
         /// The incomplete request.
         request: Arc<RequestLine>,
-        /// Why the request is invalid.
+        /// The reason why the request is invalid.
         source: InvalidRequest,
     },
     /// The last of several attempts failed, and the server may have processed an earlier attempt. If the last attempt failed
@@ -86,7 +86,7 @@ pub enum Error {
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status. If the server sent none, it is derived from the HTTP status.
+        /// The server's status. If the server sent no status, it is derived from the HTTP status code.
         status: Box<Status>,
         /// The response body, at most the first 64 KiB. `Debug` does not show it, because it can be any object.
         body: Bytes,
@@ -420,7 +420,7 @@ pub enum InvalidRequest {
         part: &'static str,
         /// The value.
         value: String,
-        /// Why the value is invalid.
+        /// The reason why the value is invalid.
         why: &'static str,
     },
     /// The string is not a valid URL.
@@ -428,7 +428,7 @@ pub enum InvalidRequest {
     Uri {
         /// The string.
         uri: String,
-        /// Why it is invalid.
+        /// The reason why it is invalid.
         message: String,
     },
 }
@@ -474,7 +474,7 @@ pub enum ConfigError {
     Value {
         /// The field.
         field: &'static str,
-        /// Why the value is invalid.
+        /// The reason why the value is invalid.
         why: String,
     },
     /// The server's address is invalid.
@@ -482,7 +482,7 @@ pub enum ConfigError {
     Server {
         /// The address, without user and password.
         server: String,
-        /// Why the address is invalid.
+        /// The reason why the address is invalid.
         why: String,
     },
 }
@@ -500,7 +500,7 @@ pub enum AuthError {
     /// The certificate from a credential plugin cannot be used.
     #[error("the certificate from the credential plugin cannot be used: {why}")]
     Certificate {
-        /// Why the certificate is invalid.
+        /// The reason why the certificate is invalid.
         why: String,
     },
     /// The credential plugin failed.
@@ -524,7 +524,7 @@ pub enum AuthError {
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// Why the token file is invalid.
+        /// The reason why the token file is invalid.
         why: String,
     },
 }

@@ -254,7 +254,7 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline of the whole request, and the duration until then.
+    /// Returns the deadline of the whole request, and the duration until the deadline.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.timeout.and_then(from_now)
     }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 /// The maximum size of a file. CA bundles have about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
-/// How long a request waits for a file.
+/// The maximum time that a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the content of a file. The returned memory is wiped when it is dropped. Returns an error if the file is not
@@ -88,7 +88,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in flight, or starts one. Also returns whether this call started it.
+    /// Returns the read in flight. If there is none, starts a read. Also returns whether this call started it.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {

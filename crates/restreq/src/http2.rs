@@ -20,10 +20,10 @@ use std::time::Duration;
 pub struct Http2Config {
     /// Whether to offer HTTP/2 to the server. Without it, each request in flight has its own connection.
     pub enabled: bool,
-    /// How long a peer may be silent before the client pings it. 30 s by default. If `None`, the client does not ping,
-    /// and only TCP detects a lost peer.
+    /// The time for which a peer may be silent before the client pings it. 30 s by default. If `None`, the client does
+    /// not ping, and only TCP detects a lost peer.
     pub ping_after: Option<Duration>,
-    /// How long the client waits for the response to a ping before it closes the connection. 15 s by default.
+    /// The time that the client waits for the response to a ping before it closes the connection. 15 s by default.
     pub ping_timeout: Duration,
 }
 
@@ -43,9 +43,11 @@ impl Http2Config {
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables: `DISABLE_HTTP2`, if it is not empty; `HTTP2_READ_IDLE_TIMEOUT_SECONDS`,
-    /// where 0 disables pings; and `HTTP2_PING_TIMEOUT_SECONDS`. A variable that is unset or not a number means the
-    /// default.
+    /// Reads client-go's environment variables. A variable that is unset or not a number means the default.
+    ///
+    /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
+    /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.
+    /// - `HTTP2_PING_TIMEOUT_SECONDS` sets [`ping_timeout`](Self::ping_timeout), in seconds.
     pub fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }

@@ -166,8 +166,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status`, even if its fields look like the fields of a list. Informers treat objects that are missing from a
-    // list as deleted.
+    // Reject a `Status`, even if it has the fields of a list. Informers treat objects that are missing from a list as
+    // deleted.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

@@ -213,7 +213,7 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// Measures a DNS lookup, also if it is cancelled.
+/// Measures the duration of a DNS lookup, even if the lookup is cancelled.
 pub(crate) struct LookUp<'a> {
     instruments: &'a Instruments,
     host: &'a str,

@@ -59,7 +59,7 @@ struct Ahead<T> {
 const PAGE_SIZE: u32 = 500;
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Returns the objects in pages. The options' limit is the page size; 0 means 500.
+    /// Returns the objects in pages. The limit in the options is the page size. 0 means 500.
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
@@ -98,7 +98,7 @@ impl<T: DeserializeOwned> Api<T> {
 }
 
 impl<T: DeserializeOwned> Pages<T> {
-    /// Returns the next page, or `None` after the last one.
+    /// Returns the next page, or `None` after the last page.
     ///
     /// # Errors
     ///

@@ -73,14 +73,14 @@ pub struct AttachedProcess {
 ///
 /// # Cancel safety
 ///
-/// A write that was not ready has stored nothing.
+/// A write that returns `Pending` has accepted no data.
 pub struct ProcessInput(Sender);
 
-/// One output of a command. Dropping it discards the rest of the output.
+/// One output of a command. Dropping it discards all further output.
 ///
 /// # Cancel safety
 ///
-/// A read that was not ready has consumed nothing.
+/// A read that returns `Pending` has consumed no data.
 pub struct ProcessOutput(Receiver);
 
 /// The terminal of a command. All clones refer to the same terminal.
@@ -131,7 +131,7 @@ pub enum ExecError {
     Disconnected {
         /// The request.
         request: Arc<RequestLine>,
-        /// Why the connection ended.
+        /// The reason why the connection ended.
         message: Box<str>,
     },
     /// The command ended with an exit code other than 0.
@@ -302,7 +302,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the size of the terminal. If an earlier size has not been sent yet, this one replaces it.
+    /// Changes the size of the terminal. If an earlier size has not been sent yet, the new size replaces it.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ use crate::request::Body;
 /// | another 5xx with `Retry-After` | retry | retry, in doubt | retry, in doubt | fail |
 /// | not processed: a refused stream, or nothing was sent | retry | retry | retry | retry |
 /// | connection lost after sending | retry | retry, in doubt | fail | fail |
-/// | the same, on a reused connection | retry at once | retry at once, in doubt | fail | fail |
+/// | the same, on a reused connection | retry immediately | retry immediately, in doubt | fail | fail |
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. A 5xx can come from a proxy, so it does not prove that the server
@@ -65,7 +65,7 @@ pub(crate) enum Repetition {
     Another,
 }
 
-/// The outcome of an attempt, as the retry policy sees it.
+/// The outcome of an attempt, in the categories of the retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 429 or 501 with `Retry-After`: the server did not process the request.

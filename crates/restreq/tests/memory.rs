@@ -48,8 +48,8 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Accepts one request. Responds with a list of one large item of `chunks` × [`CHUNK`] bytes, followed by
-/// `items` as often as `chunks` says.
+/// Accepts one request. Responds with a list of one large item of `chunks` × [`CHUNK`] bytes, followed by `chunks`
+/// copies of `items`.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
     let mut head = Vec::new();

@@ -33,11 +33,11 @@ pub struct Expected<'a> {
 ///
 /// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the object has the form that Go
 ///   writes.
-/// - For a custom resource, this applies only to the metadata. The kind in the body can differ from the expected kind, and validation
-///   reports this later. The caller compares the version with [`check_version`].
+/// - For a custom resource, only the metadata is treated in this way. The kind in the body can differ from the expected kind, and
+///   validation reports this later. The caller compares the version with [`check_version`].
 ///
-/// The findings are in document order. The request's `fieldValidation` decides whether they are ignored, warnings or an error.
-/// [`strict_error`] returns the error.
+/// The findings are in document order. The request's `fieldValidation` determines whether the server ignores them, sends warnings or
+/// returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// Returns the text of [`strict_error`] without the kind at its start. Error messages for patches have this form.
+/// Returns the text of [`strict_error`] without the kind at its start, as in error messages for patches.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -207,8 +207,8 @@ fn is_no_longer_served(version: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Returns an error if the object has a version other than `expected`. The server responds with status 400. Findings take precedence over
-/// this error.
+/// Returns an error if the object has a version other than `expected`. The server responds with status 400. If there are also findings,
+/// the server reports the findings first.
 pub fn check_version(found: &str, expected: &str) -> Result<(), BodyError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }

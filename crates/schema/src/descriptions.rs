@@ -1,5 +1,5 @@
-//! Short descriptions of the built-in types and their fields for OpenAPI documents. Each OpenAPI document parses them
-//! again.
+//! Short descriptions of the built-in types and their fields for OpenAPI documents. They are parsed again for each
+//! OpenAPI document.
 
 use std::collections::HashMap;
 

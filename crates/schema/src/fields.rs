@@ -1,4 +1,4 @@
-//! Reads the fields of structs, and decides which fields Go writes.
+//! Reads the fields of structs, and determines which fields Go writes.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -25,7 +25,8 @@ impl<'r> StructFields<'r> {
         Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Continues from an earlier occurrence of the struct, if there is one. Go decodes a repeated struct into the same memory.
+    /// Starts with the members of an earlier occurrence of the struct, if there is one, because Go decodes a repeated struct into the
+    /// same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
@@ -135,7 +136,7 @@ fn unset(field: &Field) -> Json {
 
 /// Returns whether Go omits a field with this value. It omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go does not omit an empty struct. An empty `managedFields` is kept because it asks the server to clear the field.
+    // Go does not omit an empty struct. An empty `managedFields` is kept, because the server must then clear the field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

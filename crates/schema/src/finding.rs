@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem that does not prevent decoding. The request's `fieldValidation` decides whether the server ignores the problem, warns about it
-/// or rejects the request.
+/// A problem that does not prevent decoding. The request's `fieldValidation` determines whether the server ignores the problem, warns about
+/// it or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// A field that the type does not have.
@@ -44,14 +44,14 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value, stored as its last step and the path of its parent. The text is built only when a finding needs it.
+/// The path of a value, stored as its last segment and the path of its parent. The text is built only when a finding needs it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// A step from an object or list to a value in it.
+/// A segment of a path: the position of a value in an object or list.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
     /// A field that the struct type declares.

@@ -1,10 +1,10 @@
-//! The differences between Go and `serde_json`: numbers, lone surrogates and error messages.
+//! Handles the differences between Go and `serde_json`: numbers, lone surrogates and error messages.
 
 use serde_json::{Error, Number};
 
 /// Returns a number as Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to floats. It writes a float with
-/// an integral value as an integer: the shortest digits, followed by zeros. If such a number fits into 64 bits, Go reads it as an integer
-/// later.
+/// an integral value as an integer: the shortest digits, followed by zeros. If this integer fits into 64 bits, a later read returns an
+/// integer and not a float.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;

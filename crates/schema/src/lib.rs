@@ -3,8 +3,8 @@
 //! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
 //!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
 //!   [`Type`]s.
-//! - [`decode`] decodes a body as kube-apiserver does. The object has the form that Go writes. Each [`StrictFinding`] is an unknown or
-//!   duplicate field.
+//! - [`decode`] decodes a body in the same way as kube-apiserver. The object has the form that Go writes. Each [`StrictFinding`] is an
+//!   unknown or duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
@@ -27,8 +27,8 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its running time is linear in the input unless its docs say
-//! otherwise. A function that takes a `Json` recurses once for each level of nesting.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its running time is linear in the size of the input, unless
+//! the docs of the function state another bound. A function that takes a `Json` recurses once for each level of nesting.
 
 use pintle_json::Json;
 
@@ -144,7 +144,7 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
 /// The result of reading YAML: the first document and the findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Reads a YAML 1.1 body as Kubernetes does. Reads only the first document. An empty body is null.
+/// Reads a YAML 1.1 body in the same way as Kubernetes. Reads only the first document. An empty body is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }

@@ -21,7 +21,7 @@ pub use json::JsonPatch;
 pub use merge_patch::merge;
 pub use strategic::strategic;
 
-/// An error of a patch. The variants state the status code of the response.
+/// An error of a patch. The documentation of each variant contains the status code of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
     /// Status 400: the body is not a patch of this type.

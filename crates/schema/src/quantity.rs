@@ -24,13 +24,13 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The power of ten of the finest unit. Finer amounts are rounded up.
+/// The power of ten of the smallest unit. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// The power of ten of the finest amounts in resource lists.
+/// The power of ten of the smallest unit in resource lists.
 const MILLI: i64 = -3;
-/// The amount of one, in the finest unit.
+/// The number of smallest units in the amount 1.
 const ONE: i128 = 1_000_000_000;
-/// The maximum amount of a quantity with a binary unit, in the finest unit.
+/// The maximum amount of a quantity with a binary unit, in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
@@ -93,13 +93,14 @@ impl fmt::Display for Quantity {
 
 /// Returns the text that Go writes for a quantity. Returns `None` if `text` is not a quantity.
 ///
-/// Go keeps most texts whose power of ten is a multiple of three, such as `1E3`, `+1` and `1.500`. It rewrites all other texts without a
-/// fraction, with the largest unit that allows this. If no unit is large enough, Go omits the unit, which changes the amount.
+/// If the power of ten is a multiple of three, Go keeps most texts unchanged, such as `1E3`, `+1` and `1.500`. It rewrites all other texts
+/// without a fraction, with the largest unit for which this is possible. If no unit is large enough, Go omits the unit, which changes the
+/// amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Returns the text that Go writes for a quantity, as [`canonical`] does.
+/// Like [`canonical`], returns the text that Go writes for a quantity.
 ///
 /// # Errors
 ///
@@ -217,7 +218,7 @@ struct Parts<'a> {
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the number has a digit. Go accepts some quantities without digits.
+    /// Whether the number has at least one digit. Go accepts some quantities without digits.
     has_digits: bool,
 }
 

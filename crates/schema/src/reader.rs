@@ -21,7 +21,7 @@ pub(super) struct Reader {
     unknown: Option<Vec<StrictFinding>>,
     /// The total length of all path texts that were built, in bytes. It includes paths that are not reported.
     written: usize,
-    /// The first value error. Reading continues after it, because a syntax error takes precedence.
+    /// The first value error. Reading continues after a value error, because a later syntax error takes precedence.
     error: Option<BodyError>,
     /// Whether untyped numbers stay unchanged.
     verbatim: bool,
@@ -128,8 +128,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// The value from an earlier occurrence of the same struct field or list item. A struct is moved out of this value, and its fields are
-    /// kept.
+    /// The value from an earlier occurrence of the same struct field or list item. If it is a struct, its fields are kept for the new
+    /// value.
     pub(super) earlier: Option<&'r mut Json>,
 }
 

@@ -1,4 +1,4 @@
-//! Feeds JSON from a text, a tree or YAML to a sink. The sink gets each value while the source is read.
+//! Passes JSON from a text, a tree or YAML to a sink. The sink receives each value while the source is read.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -87,11 +87,11 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// The way in which server-side apply identifies the items.
+    /// How server-side apply identifies the items.
     pub topology: Topology,
 }
 
-/// The way in which server-side apply identifies the items of a list.
+/// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
     /// The items have no identity, and a manager owns the whole list.
@@ -102,7 +102,7 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A field that identifies the items of a list, by itself or together with other keys.
+/// A field that identifies the items of a list, alone or together with other keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The name of the field.
@@ -188,14 +188,14 @@ pub struct Field {
     pub always: bool,
     /// Whether an object without the field is incomplete.
     pub required: bool,
-    /// The way in which strategic merge patches change the field.
+    /// How strategic merge patches change the field.
     pub merge: Merge,
     /// The path of protobuf field numbers. The path is the number of the field. If an embedded message contains the field, the number of
     /// this message precedes it. The path is empty if protobuf does not have the field.
     pub number: Vec<u32>,
 }
 
-/// The way in which a strategic merge patch changes a field.
+/// How a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// Merges a list by `key`, or by value if its items are scalars.

@@ -104,7 +104,7 @@ impl<'r> Object<'r> {
             Self::Custom { reader, out } => (reader, out),
         };
         // Go decodes a custom resource into a map. If a member is duplicated, the map has the last value. Go then reads the metadata from
-        // the map. Pruning by the definition's schema handles all other members.
+        // the map. All other members are later pruned according to the schema of the definition.
         if let Some(metadata) = out.get_mut("metadata") {
             let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };

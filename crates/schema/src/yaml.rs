@@ -406,7 +406,7 @@ fn plain(text: &str) -> JsonNode {
     }
 }
 
-/// Parses a number. As in Go, the first character decides whether the text can be a number.
+/// Parses a number. As in Go, the text can be a number only if its first character fits.
 fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;

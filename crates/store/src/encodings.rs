@@ -18,7 +18,8 @@ pub enum Encoding {
     MetadataMessage,
     /// Compressed items of a list with this `apiVersion`. They are in protobuf if the flag is true, and in JSON otherwise.
     Zipped(String, bool),
-    /// The cells of a table with this `apiVersion` and form, at this second. Cells depend on the second because they show ages.
+    /// The cells of a table with this `apiVersion` and form, at this second. Cells depend on the second, because they show the ages of
+    /// objects.
     Cells(String, u64, i64),
 }
 
@@ -32,9 +33,9 @@ impl Encoding {
     }
 }
 
-/// The cache of the encodings of all objects of a store, including past objects. Eviction follows the second-chance algorithm. The object
-/// at the front of the queue loses its encodings if none of them was used since the object was queued. Otherwise, the object is queued
-/// again.
+/// The cache of the encodings of all objects of a store, including past objects. Eviction follows the second-chance algorithm. If no
+/// encoding of the object at the front of the queue was used since the object was queued, the encodings of this object are dropped.
+/// Otherwise, the object is queued again.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
@@ -132,7 +133,7 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // This replaces cells for another second, and the same encoding if another thread has cached it.
+        // The insert replaces cells for another second, and the same encoding if another thread has already cached it.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.

@@ -89,12 +89,12 @@ pub(super) struct JsonBody {
 /// The offset of each metadata member in the JSON, and the start and end of the metadata. An offset is 0 if the member is absent.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
-/// The index of the metadata's start.
+/// The index of the metadata's start in the list of offsets.
 const METADATA_AT: usize = MEMBERS.len();
 /// The maximum length of JSON whose offsets take two bytes each. For longer JSON, an offset takes four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string that is borrowed if it has no escapes.
+/// A string that is borrowed from the JSON if it has no escapes.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
@@ -179,7 +179,7 @@ impl JsonBody {
     /// Returns a member of the metadata. Returns `None` if it is absent, null, or of another type.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // These members contain no interned values. Only the revision is not in the bytes.
+        // These members contain no interned values, so read them from the bytes. Only the revision is not in the bytes.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
@@ -192,7 +192,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision is inserted. It is directly behind the opening quote.
+    /// Returns the offset at which the revision is inserted, directly after the opening quote.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)

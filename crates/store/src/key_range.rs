@@ -40,7 +40,7 @@ impl KeyRange {
         &self.start
     }
 
-    /// Moves the start of the range directly behind this key.
+    /// Moves the start of the range directly after this key.
     pub fn start_after(&mut self, key: &str) {
         self.start = format!("{key}\0");
     }

@@ -9,8 +9,8 @@
 //!
 //! The engine does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can return the state at
 //! the current revision, and at every earlier revision back to the compaction point. The engine takes only short locks around data that
-//! objects share. To share a store between threads, put a lock around it. The snapshot from [`now`](VersionedStore::now) can be stored
-//! outside of the lock, for readers.
+//! objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from [`now`](VersionedStore::now)
+//! without the lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -69,7 +69,7 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the log. States whose later changes have been dropped cannot be listed, and watches cannot start at them.
+/// The limits of the log. If changes have been dropped, the states before these changes cannot be listed, and watches cannot start at them.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     /// The maximum number of changes for each resource.
@@ -103,9 +103,9 @@ pub enum Expect {
 /// An error that means that a write was refused and has changed nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The expectation is wrong. The variant contains the current object, if there is one.
+    /// The expectation is wrong. The value is the current object, if there is one.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object has one of the claims.
+    /// Another object has one of the claims of the new object.
     Taken,
     /// Other data that the write depends on has changed.
     Moved,
@@ -282,8 +282,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object, without an entry in the log. The result looks as if it had always been the
-    /// state. Returns the change, or `None` if an absent object is removed.
+    /// Sets an object with this revision, or removes the object, without an entry in the log. Past states that are read later also contain
+    /// this change. Returns the change, or `None` if an absent object is removed.
     pub fn set(
         &mut self,
         now: Instant,

@@ -88,7 +88,8 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the objects of this iterator before the position of `other`. `other` must be the same iterator at a later position.
+    /// Returns the objects between the position of this iterator and the position of `other`. `other` must be a clone of this iterator at
+    /// the same or a later position.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }

@@ -19,11 +19,11 @@ pub(super) struct Table {
     /// Snapshots at past revisions, by revision and era. Readers use them now, or may use them again. The log reaches back to each of these
     /// snapshots, and contains the objects that have changed since.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. An era ends when the content of past revisions is redefined. Snapshots of earlier eras are available only to
+    /// The current era. A new era begins when the content of past revisions is redefined. Snapshots of earlier eras are available only to
     /// readers that already use them.
     era: u64,
-    /// The origins of the objects, by version. All objects of a version share an origin. There are at most as many origins as versions that
-    /// the resource ever had.
+    /// The origins of the objects, by version. All objects of a version share an origin. The number of origins is limited by the number of
+    /// versions that the resource ever had.
     origins: Vec<Arc<Origin>>,
     /// The approximate size of the log, in bytes.
     log_bytes: usize,

@@ -25,7 +25,7 @@ pub struct Draft {
     pub(super) version: String,
     /// Values that only one object may have, such as an address.
     pub(super) claims: Vec<String>,
-    /// The selectable fields, if they are the same in every form.
+    /// The selectable fields, if they are the same in every API version of the kind.
     pub(super) fields: Vec<String>,
 }
 
@@ -87,14 +87,14 @@ pub struct Stored {
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Derived data. It is not allocated for most small objects, because they are only served unchanged.
+    /// Data that is derived from the object. It is not allocated for most small objects, because they are only served unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 /// Data that is derived from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The form in which the stored bytes can be served unchanged, as found last. 0 if no form is known.
+    /// The last known form in which the stored bytes can be served unchanged. 0 if no form is known.
     fits: AtomicU64,
     /// The decoded object. It is kept for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
@@ -249,7 +249,7 @@ impl Stored {
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns a selectable field. Returns `None` unless the field is already kept and is the same in every form.
+    /// Returns a selectable field. Returns `None` if the field is not stored, or if it can differ between forms.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }

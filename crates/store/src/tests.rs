@@ -418,7 +418,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
-    // This repeats the check without a snapshot that shares the nodes.
+    // Repeat the check without a snapshot that shares the nodes.
     drop(kept);
     let at = put(&mut store, "e");
     store.remove(now, &pods, "e", at).expect("the object exists");

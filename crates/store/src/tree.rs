@@ -34,7 +34,7 @@ const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new node to the right, if the node had to be split.
+    /// The new right sibling, if the node had to be split.
     right: Option<Node<V>>,
 }
 

@@ -15,7 +15,7 @@ use crate::collection::{decode, encode};
 use crate::store::{Edit, Store, key_of};
 use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedRequest};
 
-/// A client of a [`Collection`], with its own name and faults. Clones are the same client.
+/// A client of a [`Collection`], with a separate name and separate faults. All clones represent the same client.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ impl<T> Client<T> {
         &self.faults
     }
 
-    /// Logs a request, and executes it with the outcome from the fault scripts.
+    /// Logs a request, and executes it with the outcome that the fault scripts determine.
     async fn send<R>(
         &self,
         call: Call,
@@ -165,7 +165,7 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// Sends requests like a client without a name and without faults of its own.
+/// Sends requests like a client without a name and without a fault script.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -188,7 +188,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Sends requests like a client without a name and without faults of its own.
+/// Sends requests like a client without a name and without a fault script.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
-/// The monotonic clock and the wall clock of a process, controlled by a test. Clones are the same clock.
+/// The monotonic clock and the wall clock of a process, controlled by a test. All clones represent the same clock.
 ///
-/// A clock stands still until a test steps it, or it follows tokio's clock and a test steps it in addition. Limiters
-/// and queues accept this clock, because it implements [`Clock`] and [`Timer`]. Other clock traits can be implemented
-/// with [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
+/// There are two kinds. One kind stands still until a test steps it. The other kind follows tokio's clock, and a test
+/// can also step it. Limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. Other clock
+/// traits can be implemented with [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The sum of all steps. Sleepers of this clock wait on it.
+    /// A clock with the sum of all steps. Sleepers of this clock wait on it.
     steps: ManualClock,
     start: Instant,
     /// The time of tokio's clock at the start, if this clock follows tokio's clock.
@@ -49,7 +49,7 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// A step then simulates a suspension of the whole process. tokio's own timers do not notice the step.
+    /// A step simulates a suspension of the whole process. The step does not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
@@ -116,7 +116,7 @@ impl Timer for SteppedClock {
             while clock.now() < deadline {
                 tokio::select! {
                     () = tokio::time::sleep(deadline - clock.now()) => {}
-                    // Wake at the next step, whatever its length.
+                    // Wake at the next step of any length.
                     () = clock.steps.sleep_until(clock.steps.now() + Duration::from_nanos(1)) => {}
                 }
             }

@@ -18,9 +18,8 @@ use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 /// handles.
 ///
 /// It implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test
-/// can use it directly. If a caller needs its own name in the log or its own faults, create a [`Client`] for it. The
-/// collection's own methods change the objects at once, as another client of the server would. These changes never
-/// fail.
+/// can use it directly. For a caller with a separate name in the log or with separate faults, create a [`Client`]. The
+/// collection's own methods change the objects immediately, like another client of a server. These changes never fail.
 ///
 /// Everything is deterministic: revisions count from 1, uids and generated names derive from revisions, and times come
 /// from a clock that the test steps. A collection needs no runtime, except for slow responses. It keeps its whole
@@ -73,11 +72,11 @@ pub struct CollectionConfig {
     pub selectable_fields: Vec<String>,
 }
 
-/// The part of a collection that does not depend on the object type.
+/// The data of a collection that does not depend on the object type.
 pub(crate) struct Shared {
     store: Mutex<Store>,
     clock: SteppedClock,
-    /// The faults for all requests.
+    /// The fault script for the requests of all clients.
     pub(crate) faults: FaultScript,
 }
 
@@ -103,7 +102,7 @@ impl<T> Collection<T> {
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// Creates a client with its own faults. The name identifies its requests in the log.
+    /// Creates a client with a separate fault script. The name identifies the requests of the client in the log.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.clone(), name, FaultScript::default())
     }
@@ -113,7 +112,7 @@ impl<T> Collection<T> {
         &self.shared.faults
     }
 
-    /// Returns all requests until now, in order.
+    /// Returns all requests so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
@@ -142,7 +141,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision, as a change of another resource would. No watch gets an event.
+    /// Increases the revision, like a change of another resource on a server. No watch gets an event.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
@@ -164,7 +163,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.break_watches(&how));
     }
 
-    /// Returns the number of open watches, including silent ones.
+    /// Returns the number of open watches, including silent watches.
     pub fn open_watches(&self) -> usize {
         self.shared.with(|store, _| store.open_watches())
     }
@@ -191,8 +190,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with this key, as [`put`](Self::put) does. If the object is written concurrently, `change` is
-    /// called again.
+    /// Changes the object with this key, in the same way as [`put`](Self::put). If the object is written concurrently,
+    /// `change` is called again.
     ///
     /// # Panics
     ///
@@ -280,7 +279,7 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// Returns the value of a call by the test itself. Panics on an error, because an error is a mistake of the test.
+/// Returns the value of a call by the test. Panics on an error, because the error is a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Runs `check` on the files of a folder, and then on mutated copies of them. Use it for parsers of untrusted bytes.
-/// `check` must panic if it finds a bug. The input and the name of its file are then printed.
+/// Calls `check` with the content of each file of a folder, and then with mutated copies. Use it for parsers of
+/// untrusted bytes. `check` must panic if it finds a bug. In that case, the input and the name of its file are printed.
 ///
-/// The mutations are the same in each run, so a test fails always or never. Set the variable `PINTLE_MUTATIONS` to
-/// change their number. All calls of `check` run on a thread with a stack of 2 MiB, the default for threads. The stack
-/// size of the test's thread has no effect. A recursion that is too deep ends the process.
+/// The mutations are the same in each run, so a test always has the same result. The environment variable
+/// `PINTLE_MUTATIONS` changes their number. All calls of `check` run on a thread with a stack of 2 MiB, the default for
+/// threads. The stack size of the test's thread has no effect. A recursion that is too deep ends the process.
 ///
 /// # Examples
 ///

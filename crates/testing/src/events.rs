@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::collection::Shared;
 use crate::{Break, FaultScript};
 
-/// A page of a list. Its first part is the metadata, and the other parts are the items.
+/// The stream of a page of a list: first the metadata, then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // Dropping a waker runs code of the caller, so do it without a lock.
+        // Drop the waker without a lock, because this runs code of the caller.
         drop(unused);
         item
     }

@@ -14,7 +14,7 @@ use crate::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. This outcome counts as one fault in the queue.
+    /// The request succeeds. In a queue of faults, this outcome uses up one entry.
     Pass,
     /// The request fails with this error, and is not executed.
     Fails(ApiError),
@@ -24,7 +24,7 @@ pub enum Outcome {
     AnswerFails(ApiError),
     /// The request is executed, but no response arrives.
     AnswerLost,
-    /// The request is executed at once, but the response arrives after this time on tokio's clock.
+    /// The request is executed immediately, but the response arrives after this time on tokio's clock.
     AnswerSlow(Duration),
     /// A page or a watch returns this many items and then breaks. Other requests succeed.
     Breaks {
@@ -40,12 +40,12 @@ pub enum Outcome {
 /// How a page or a watch breaks.
 #[derive(Clone, Debug)]
 pub enum Break {
-    /// It ends, as if the server had closed it.
+    /// The stream ends, as if the server had closed it.
     End,
-    /// It stays open but returns no further items, as if the server had disappeared.
+    /// The stream stays open but returns no further items, as if the server had disappeared.
     Silent,
-    /// It fails and ends. A [`Status`] error is returned as an event of type ERROR, and other errors as errors of the
-    /// stream.
+    /// The stream fails and ends. A [`Status`] error is returned as an event of type ERROR, and other errors as errors
+    /// of the stream.
     Fails(ApiError),
 }
 
@@ -68,12 +68,16 @@ impl Break {
     }
 }
 
-/// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones are the
-/// same script.
+/// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. All clones
+/// represent the same script.
 ///
-/// Several faults can apply to one request. The first of these determines the outcome: a cut connection of the client,
-/// the client's first queued fault for the verb, the client's rule, and then the same three of the collection. The
-/// collection's script applies to the requests of all clients.
+/// If several faults apply to one request, the first of the following determines the outcome. The collection's script
+/// applies to the requests of all clients.
+///
+/// 1. a cut connection of the client
+/// 2. the client's first queued fault for the verb
+/// 3. the client's rule
+/// 4. a cut connection, a queued fault and the rule of the collection, in this order
 ///
 /// # Examples
 ///
@@ -100,7 +104,7 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// Outcomes of the next requests, for one verb or for any.
+    /// The queued outcomes of the next requests. The verb is `None` if an outcome applies to any verb.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
@@ -111,13 +115,13 @@ struct Script {
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues faults for the next requests of any verb, one each.
+    /// Queues faults for the next requests of any verb. Each request takes one fault.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Queues faults for the next requests of one verb, one each.
+    /// Queues faults for the next requests of one verb. Each request takes one fault.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
@@ -126,16 +130,16 @@ impl FaultScript {
     /// Sets the rule for requests without a queued fault. It replaces the previous rule.
     ///
     /// When the rule is called, the request is already in the log. The rule is called without a lock, on the task that
-    /// sends the request. So the rule may use the collection. If the rule panics, that task panics. A rule that owns
-    /// its collection keeps it alive until `heal` is called.
+    /// sends the request. Therefore, the rule may use the collection. If the rule panics, that task panics. A rule that
+    /// owns its collection keeps it alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
-        // Drop the old rule without the lock: a rule is user code.
+        // Drop the old rule without the lock, because a rule is user code.
         drop(old);
     }
 
-    /// Cuts the connection. From now on, all requests are lost, and open watches are silent.
+    /// Cuts the connection. After this call, all requests are lost, and open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
@@ -147,7 +151,7 @@ impl FaultScript {
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the fault for `request`, if any.
+    /// Returns the fault for `request`, if there is one.
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
@@ -164,7 +168,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent now. If so, wakes `waker` when this ends.
+    /// Returns whether watches must be silent now. If `true`, wakes `waker` when they may continue.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

@@ -56,8 +56,8 @@
 //!
 //! # Like a kube-apiserver
 //!
-//! - Each write gets the next revision, except writes that change nothing. A stale resourceVersion, a wrong uid, and names that exist or
-//!   do not exist lead to the error statuses of a real server.
+//! - Each write gets the next revision, except writes that change nothing. The errors are the same as on a real server, for example for a
+//!   stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
 //! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and an
 //!   update of the status changes only the status. If the object has a `spec`, the generation increases with all changes except those to
 //!   metadata and status.
@@ -68,13 +68,13 @@
 //!
 //! - There is no schema, no defaulting, no admission and no other resource. Namespaces need not exist, and there is no garbage collection.
 //!   Deletions are immediate unless the object has finalizers.
-//! - Only merge patches and apply patches are supported; other patches fail with 415. An apply patch works like a merge patch. There is no
-//!   field ownership, so there are no conflicts. If an applier no longer sets a field, the field stays. Lists are replaced.
+//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge patch. There is no
+//!   field ownership, so there are no conflicts. If an applier no longer sets a field, the field is kept. Lists are replaced.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
 //! - A watch has no timeout. It ends only when it is broken.
 //!
-//! Where these differences matter, use `pintle-apiserver`, a complete server in the test's process.
+//! If these differences matter, use `pintle-apiserver`, a complete server in the test's process.
 
 mod client;
 mod clock;

@@ -130,8 +130,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns the same content at another revision. A deletion needs it: the last state of the object has the revision
-    /// of the deletion.
+    /// Returns the same content at another revision. It is used for deletions, because the last state of a deleted
+    /// object has the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();

@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// Creates the timer's sleeps. `None` means that the queue's clock creates them, on any thread.
+/// The timer that creates sleeps. `None` means that the queue's clock creates them, on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
 /// The queue's timer for waiting tasks. The alarm rings when a delay ends, or when a notified task was not polled in time.
 ///
-/// The timer belongs to the queue and not to a waiting task, because the task may not be polled for a long time. This happens in a
-/// `select!` whose other branch computes, or on a thread that computes. The waker of the timer locks the queue and notifies waiters.
+/// The timer belongs to the queue and not to a waiting task, because the task may not be polled for a long time. This happens if another
+/// branch of its `select!`, or another task on its thread, computes for a long time. The waker of the timer locks the queue and notifies
+/// waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One source for each executor with a listed task. The last source sets the alarm. If its tasks are no longer listed, it stays until
-    /// another executor replaces it. Empty if no task has waited yet, or if the last source failed.
+    /// One source for each executor with a listed task. The last source sets the alarm. If its tasks are no longer listed, the source stays
+    /// until another executor replaces it. Empty if no task has waited yet, or if the last source failed.
     sources: Vec<Listed>,
-    /// When the alarm rings.
+    /// The time at which the alarm rings.
     at: Option<u64>,
     /// The executor whose timer is set.
     executor: u64,
-    /// Distinguishes the current sleep from earlier ones.
+    /// A number that distinguishes the current sleep from earlier sleeps.
     generation: u64,
     sleep: Option<Sleep>,
     /// Whether the waker was called before the new sleep was stored.
@@ -30,7 +31,7 @@ pub(crate) struct Alarm {
     unused: Vec<Listed>,
 }
 
-/// An executor, the source of its sleeps, and the number of its listed tasks.
+/// An executor, the source of its sleeps, and the number of its listed tasks. A task is listed while it waits for a key.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
@@ -71,8 +72,8 @@ impl Alarm {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a new listed task. The alarm moves to the timer of the task's executor. Returns a source that must be dropped outside the
-    /// lock.
+    /// Counts a new listed task. From now on, the alarm uses the timer of the task's executor. Returns a source that must be dropped
+    /// outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -115,8 +116,8 @@ impl Alarm {
         }
     }
 
-    /// Plans that the alarm rings at `at` or earlier. `None` means that no alarm is needed. If another executor must
-    /// set the alarm now, the alarm is replaced.
+    /// Plans an alarm at `at` or earlier. `None` means that no alarm is needed. If the alarm must use the timer of another executor, it is
+    /// replaced.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -149,15 +150,14 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is setting the alarm at this moment. If so, that thread handles the ring after its poll of the sleep. The
-    /// caller may be this thread, inside its poll.
+    /// Returns whether a thread is setting the alarm at this moment. If so, that thread handles the ring after it has polled the sleep. The
+    /// caller can be the same thread, inside that poll.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Handles the ring of the alarm, which may be too early. Returns the sleep, which must be dropped outside the
-    /// lock.
+    /// Handles a ring of the alarm. The ring may be too early. Returns the sleep, which must be dropped outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;

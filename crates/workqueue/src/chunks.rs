@@ -33,7 +33,7 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Ensures that `index` exists. Earlier chunks that were never accessed stay empty.
+    /// Grows the vector so that `index` exists. Chunks before it that were never accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {
@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Stored values stay the same, and only chunks in use have memory.
+        /// Stored values do not change, and only chunks in use have memory.
         #[test]
         fn filled_values_stay(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
             let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());

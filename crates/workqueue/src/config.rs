@@ -38,41 +38,41 @@ pub struct QueueConfig<K, C = StdClock> {
     pub limiter: Box<dyn RateLimiter<K>>,
     /// Whether a rate-limited add counts as a failure if it has no effect.
     pub charge: RetryAccounting,
-    /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in flight. `None` keeps them
-    /// until `forget`, as in client-go. The queue then keeps one record for each key that is never forgotten.
+    /// The time for which the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in flight. `None`
+    /// means until `forget`, as in client-go. In that case, the queue keeps one record for each key that is never forgotten.
     ///
     /// Expired records are removed lazily by the next access. A waiting `get` removes them immediately. The queue calls the
     /// limiter's `forget` for each of them.
     pub keep_failures: Option<Duration>,
-    /// How a plain add and a pending retry of the same key interact.
+    /// The effect of a plain add on a pending retry of the same key.
     pub pending_retry: DelayPolicy,
-    /// How a plain add and a pending reminder of the same key interact.
+    /// The effect of a plain add on a pending reminder of the same key.
     pub pending_reminder: DelayPolicy,
-    /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. If a worker stops
-    /// waiting, it consumes no token.
+    /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. A worker that stops
+    /// waiting consumes no token.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. [`MetricsStyle`] lists the metrics. They exist until the queue and its last guard are dropped. `None` disables
-    /// metrics, and then the queue reads the clock less often. Queues with the same name share their series.
+    /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics exist until the queue and its last guard are dropped. `None`
+    /// disables metrics, and then the queue reads the clock less often. Queues with the same name share their series.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
 }
 
-/// How a plain add affects a pending delay of the same key.
+/// The effect of a plain add on a pending delay of the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayPolicy {
-    /// Keeps both. The key runs now, and again when the delay ends. This is client-go's rule.
+    /// Keeps the add and the delay. The key is processed now, and again when the delay ends. This is client-go's rule.
     #[default]
     Keep,
     /// Keeps only the earliest schedule of a key. An add replaces a pending delay. A delay that is requested while the key is queued is
     /// dropped. This is controller-runtime's rule.
     Absorb,
-    /// The key stays delayed until the delay ends. So an event does not end the backoff of a key early.
+    /// Keeps only the delay. The key is processed when the delay ends. With this policy, an event does not end the backoff of a key early.
     Respect,
 }
 
-/// When a rate-limited add counts as a failure. A failure also consumes a token, if the limiter has tokens.
+/// The condition under which a rate-limited add counts as a failure. A failure also consumes a token, if the limiter has tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAccounting {

@@ -30,14 +30,14 @@ use crate::shutdown::ShutdownMode;
 
 /// The state of a queue: its keys, delays and retries, with one record for each key.
 ///
-/// Times are nanoseconds since the creation of the queue. The next `get`, or the next call for the key, processes the end of a delay. Adds
-/// of other keys do not. A waiting `get` processes it immediately. Callers pass the hash of a key, so that hashing happens outside the
-/// lock.
+/// Times are nanoseconds since the creation of the queue. The end of a delay is processed by the next `get` or the next call for the key,
+/// but not by adds of other keys. A waiting `get` processes it immediately. Callers pass the hash of a key, so that hashing happens
+/// outside the lock.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers can panic. At each call of user code, either the state is consistent and the panic
-/// propagates, or [`Trash::catch`] makes the call.
+/// Keys, orders, limiters and metrics providers can panic. Therefore, each call of user code either happens while the state is consistent,
+/// or [`Trash::catch`] makes the call. In the first case, the panic propagates.
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
@@ -83,7 +83,7 @@ pub enum DelayKind {
 }
 
 /// The time of an operation. The clock is read only when the time is needed, because most operations of a queue without delays do not need
-/// it.
+/// the time.
 ///
 /// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the panic propagates at
 /// its end.
@@ -95,7 +95,7 @@ pub(crate) struct Now<'a> {
     panic: Cell<Option<Panic>>,
 }
 
-/// Values that must be dropped outside the lock, because dropping them runs user code or takes long.
+/// Values that must be dropped outside the lock, because their drop runs user code or takes long.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -155,7 +155,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns whether no key will be dequeued again. An exception are keys that are queued when a guard is dropped.
+    /// Returns whether no key will be dequeued again, except for keys that are queued when a guard is dropped.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -164,7 +164,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns how many keys can be dequeued now. The ends of delays are not processed.
+    /// Returns how many keys can be dequeued now. Does not process the ends of delays.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {

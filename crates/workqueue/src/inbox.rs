@@ -4,15 +4,15 @@ use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Operations whose callers did not wait for the queue's lock. The next thread that takes the lock applies them first, so callers cannot
-/// observe the delay.
+/// Operations that were called while the queue was locked, and whose callers did not wait. The next thread that takes the lock applies
+/// these operations first, so callers cannot observe the delay.
 ///
 /// The inbox makes concurrent producers and consumers fast. Without it, each operation would move the queue's tables from the cache of one
 /// processor to the cache of another. The inbox is closed while a caller waits for a key or for the end of a shutdown, because pushing to
 /// the inbox does not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether the inbox may have entries. If not, the lock of the inbox need not be taken.
+    /// Whether the inbox may have entries. If `false`, callers do not take the lock of the inbox.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }

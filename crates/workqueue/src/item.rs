@@ -15,8 +15,7 @@ use crate::sync::Arc;
 /// A guard for a key in flight.
 ///
 /// No other worker gets the same key while this guard exists. Dropping the guard is client-go's `Done`. A panic of the worker or the
-/// cancellation of its task drops the guard as well. There is no other way to finish a key, so a key cannot be finished twice. Only the
-/// owner of the guard can finish it.
+/// cancellation of its task drops the guard as well. Only the owner of the guard can finish the key, and only once.
 ///
 /// The guard keeps its queue alive and can be dropped on any thread. The drop can propagate a panic of user code: see
 /// [`WorkQueue`](crate::WorkQueue#panics).
@@ -41,7 +40,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    /// `None` once the key is done.
+    /// `None` after the key is marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,
@@ -102,7 +101,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.ticket.take()
     }
 
-    /// Runs `step` and marks the key as done, in one critical section. The key is done even if `step` panics.
+    /// Calls `step` and marks the key as done, in one critical section. The key is done even if `step` panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;
         let shared = Arc::clone(&self.shared);

@@ -34,8 +34,8 @@ pub struct Queued<'a, K> {
 
 /// The order in which queued keys are dequeued: client-go's `Queue` interface.
 ///
-/// A ticket is in the order at most once. The queue calls all methods under its lock. So the methods must not use the queue, and should not
-/// block or take long. A panic of a method propagates from the queue method that called it, and the affected key is not queued.
+/// A ticket is in the order at most once. The queue calls all methods under its lock. Therefore, the methods must not use the queue, and
+/// should not block or take long. A panic of a method propagates from the queue method that called it, and the affected key is not queued.
 ///
 /// # Examples
 ///

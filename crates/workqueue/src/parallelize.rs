@@ -12,7 +12,7 @@ use std::thread;
 /// enough threads, fewer threads run the pieces.
 ///
 /// Threads claim chunks of `chunk` pieces. The pieces of one chunk run in order on one thread. `is_cancelled` is called before each
-/// piece. Once it returns true, no further piece starts, and the function waits for the running pieces.
+/// piece. If it returns true, no further piece starts, and the function waits for the running pieces.
 ///
 /// # Errors
 ///

@@ -25,16 +25,16 @@ use crate::sync::Arc;
 ///
 /// # Latency
 ///
-/// A key waits at most 1 ms while a worker is idle and polled. A worker is idle while it waits in a `get`. It is polled if its executor
-/// runs it after a wake-up.
+/// A key waits at most 1 ms while a worker is idle and polled. A worker is idle while it waits in a `get`. A worker is polled if its
+/// executor runs the worker after a wake-up.
 ///
 /// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes the
 /// next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken worker has
 /// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so the precision
 /// of the timer adds to it. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
 ///
-/// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When this runtime's last
-/// waiting task leaves, the queue sets the timer of another runtime.
+/// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When the last task of this
+/// runtime stops waiting, the queue sets the timer of another runtime.
 ///
 /// The memory depends on the number of distinct keys. Adding a key again uses no memory.
 ///
@@ -65,10 +65,10 @@ use crate::sync::Arc;
 ///
 /// - The latency is not bounded while all threads of the tokio runtime that sets the timer are busy, even if another runtime is idle.
 ///   Queues that several runtimes share can use [`StdClock`] instead.
-/// - The queue returns the memory of a burst of keys when it has no more keys. A single delayed key prevents that.
+/// - The queue frees the memory of a burst of keys when it has no more keys. A single delayed key prevents this.
 /// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
 /// - A delayed add with a higher priority also raises the current priority of a queued key.
-/// - [`replace_after`](Self::replace_after) with a zero delay queues the key, whatever the [`DelayPolicy`](crate::DelayPolicy).
+/// - [`replace_after`](Self::replace_after) with a zero delay queues the key, regardless of the [`DelayPolicy`](crate::DelayPolicy).
 ///   [`add_after`](Self::add_after) with a zero delay follows the policy, like [`add`](Self::add).
 ///
 /// # Examples
@@ -132,7 +132,7 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.counts().queued
     }
 
-    /// Returns whether no key is queued. Unlike [`len`](Self::len), it stops queuing due keys after it has found one.
+    /// Returns whether no key is queued. Unlike [`len`](Self::len), this method stops processing delays when it finds a queued key.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
@@ -284,8 +284,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Dequeues the next key and blocks the thread until one is available. Returns `None` when the queue is shutting down and has no more
     /// keys to dequeue.
     ///
-    /// Waiting workers are woken in order of arrival. A worker that finds an available key dequeues it immediately. If many keys become
-    /// due at once, each get queues a few of them before it dequeues one, so the order receives them in small batches.
+    /// Waiting workers are woken in order of arrival. A worker that finds an available key dequeues it immediately. If many keys become due
+    /// at the same time, each `get` queues a few of them before it dequeues a key. Therefore, the order receives the keys in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
@@ -296,7 +296,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future was already woken, another
-    /// waiter is woken instead. If a future is woken but neither polled nor dropped, it delays a key by up to one
+    /// waiter is woken instead. A future that is woken but neither polled nor dropped delays a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
@@ -310,8 +310,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
-    /// Returns the state of `key`, for debugging, or `None` if the queue knows nothing about it. The time does not depend on the number of
-    /// keys.
+    /// Returns the state of `key`, for debugging, or `None` if the queue has no record of the key. The run time does not depend on the
+    /// number of keys.
     ///
     /// ```
     /// use std::time::Duration;

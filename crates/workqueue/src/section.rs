@@ -32,11 +32,11 @@ pub(crate) struct Section<'a, K> {
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether a waiting task is being polled. Only then does a panic of the timer propagate to the caller.
+    /// Whether a waiting task is being polled. A panic of the timer propagates to the caller only if this is `true`.
     pub(crate) is_poll: bool,
 }
 
-/// Actions of a section for which the lock must be free. Each action catches a panic of user code and returns it.
+/// Actions of a section that run after the lock is released. Each action catches a panic of user code and returns it.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
@@ -75,7 +75,7 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns whether no waiter may have to be woken and no alarm is set.
+    /// Returns whether it is certain that no waiter must be woken and no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
         // The inbox is open while no worker waits. After shutdown it stays closed.
@@ -106,7 +106,7 @@ impl<K> State<K> {
     }
 }
 
-/// Runs the rare actions that need the lock to be free. Runs all of them, and returns the first panic.
+/// Runs all rare actions that must not run under the lock. Returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -118,8 +118,8 @@ impl Settled {
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // If the alarm cannot be set, all waiting tasks are woken and poll with their own timers. So a panic of a timer propagates from the
-        // polls of its own tasks.
+        // If the alarm cannot be set, all waiting tasks are woken and polled, and each sets its own timer. Therefore, a panic of a timer
+        // propagates from the polls of tasks that use this timer.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }

@@ -40,13 +40,13 @@ pub(crate) struct Shared<K, C> {
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// Creates the sleeps of the alarm. It is set once a task has waited.
+    /// The timer that creates the sleeps of the alarm. `None` until a task has waited.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     /// The waker of the alarm.
     ring: Waker,
 }
 
-/// How often a thread spins between two attempts to take a contended lock.
+/// The number of spins between two attempts to take a contended lock.
 const PAUSES: usize = 256;
 
 /// The number of attempts to take a contended lock before the thread blocks.
@@ -103,8 +103,8 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock. Spins for some microseconds before it blocks. In this time, other threads run a few operations with the data
-    /// in their processor's cache. With eight workers on two processors, this halves the total time.
+    /// Takes a contended lock. Spins for some microseconds before it blocks. While it spins, the thread that holds the lock can run several
+    /// operations with the data in its processor's cache. With eight workers on two processors, this halves the total time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -126,8 +126,7 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due at the time of the call, and returns a section after that. Releases the lock
-    /// between batches.
+    /// Fires every timer that is due at the time of the call, and then returns a section. Releases the lock between batches.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -300,8 +299,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 
     /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is given, its key is marked as done first.
     ///
-    /// `waits` creates the waiter. For a task, it runs code of the executor, so it must run outside the lock. So if the first poll of a
-    /// task finds no key, it takes the lock twice: once to look for a key, and once to register the waiter.
+    /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so it must be called outside the lock. Therefore, if the
+    /// first poll of a task finds no key, the poll takes the lock twice: once to look for a key, and once to register the waiter.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -309,7 +308,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A later poll of a task creates its waiter in advance, so that one section is enough.
+        // A later poll of a task creates its waiter before it takes the lock, so that it takes the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();

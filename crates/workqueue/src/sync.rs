@@ -1,5 +1,5 @@
-//! The locks and threads of the queue. They come from std, or from shuttle's with `--cfg pintle_shuttle`, or loom's with
-//! `--cfg pintle_loom`.
+//! The lock and thread types of the queue. They come from std, from shuttle with `--cfg pintle_shuttle`, or from loom with `--cfg
+//! pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod model;

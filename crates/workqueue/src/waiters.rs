@@ -20,9 +20,9 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// 1. The number of notified waiters equals the number of available keys, up to the number of processors. It may be lower only if no more
 ///    waiter is listed.
 /// 2. If a notified task is not polled within [`PATIENCE`], it no longer counts as notified. If a key is available at that time, all listed
-///    waiters are notified, because a single one may be delayed as well.
+///    waiters are notified, because any single waiter may also be delayed.
 /// 3. If a waiter is listed and no key is available, the queue is accessed again at the next deadline. A listed thread, the *timekeeper*,
-///    parks until then. If only tasks are listed, the [`Alarm`] accesses the queue.
+///    parks until this deadline. If only tasks are listed, the [`Alarm`] accesses the queue.
 ///
 /// When a notified waiter dequeues a key, its section notifies the next waiter (1). When a notified waiter is dropped, another waiter is
 /// notified (1). When the timekeeper leaves, another thread or the alarm replaces it (3). The alarm also rings at the end of the time in
@@ -62,13 +62,13 @@ impl Notified {
     }
 }
 
-/// How long a notified waiter may take until its next poll, in nanoseconds.
+/// The time in which a notified waiter must be polled, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
 /// The available keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supply {
-    /// How many keys can be dequeued now.
+    /// The number of keys that can be dequeued now.
     pub(crate) available: usize,
     /// The next time at which more keys can become available.
     pub(crate) next: Option<u64>,
@@ -79,7 +79,7 @@ impl Waiters {
         self.wakers.is_empty()
     }
 
-    /// Removes a waiter that is polled or dropped.
+    /// Removes a waiter because it is polled or dropped.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
         self.notified.retain(|notified| notified.id != id);
         let waker = self.wakers.leave(id);

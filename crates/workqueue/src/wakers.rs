@@ -20,7 +20,7 @@ pub(crate) struct WaiterId {
     pub(crate) executor: Option<u64>,
 }
 
-/// Wakers that must be called outside the lock. The first one needs no allocation.
+/// Wakers that must be called outside the lock. The first waker is stored without an allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,

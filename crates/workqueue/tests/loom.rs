@@ -252,7 +252,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a task on its own thread.
+/// Runs a task on a separate thread.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {

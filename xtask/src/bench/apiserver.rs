@@ -1,5 +1,5 @@
-//! The area `apiserver`: the embedded server, compared with a real kube-apiserver and etcd. Both have the same client
-//! programs.
+//! The area `apiserver`: the embedded server, compared with a real kube-apiserver and etcd. The same client programs
+//! measure both servers.
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::{Figure, OpsPerSecond};

@@ -9,12 +9,12 @@ use xshell::{Shell, cmd};
 use super::{Area, Around, Program, REAL, Workload};
 use crate::real;
 
-/// The built programs, and the peers without a program.
+/// The programs that were built, and the peers whose programs could not be built.
 pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// For each peer without a program, the reason. Its column in the table is empty.
+    /// The reason for each peer without a program. The column of such a peer in the table is empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
@@ -104,7 +104,7 @@ fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
     workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
-/// The settings of a release build for speed. Go has no such settings.
+/// The settings for a fast release build. Go has no such settings.
 const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
 
 fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {

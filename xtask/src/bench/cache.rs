@@ -132,7 +132,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        // The peers have no such variants, so they do not run in this workload.
+        // The peers do not have these variants, so they do not run in this workload.
         Workload {
             name: "100 k pods held, less than whole",
             ours: &[
@@ -321,7 +321,7 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The share of events that the slowest handler received. The value 1 means that no events were merged.
+/// The fraction of events that the slowest handler received. The value 1 means that no events were merged.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

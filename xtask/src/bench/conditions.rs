@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the tree has uncommitted changes. Changes of the files that this job writes do not count.
+    /// Whether the tree has uncommitted changes. Files that this job writes are ignored.
     pub(crate) changed: bool,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The share of all CPUs in use before the measurement. `None` if the system does not report this share.
+    /// The fraction of all CPU time that was in use before the measurement. `None` if the system does not report it.
     busy: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Conditions {
         Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
-    /// Returns whether other programs use so much of the machine that the figures must not be published.
+    /// Returns whether other programs use so much CPU time that the figures must not be published.
     pub(crate) fn others_are_at_work(&self) -> bool {
         self.busy.is_some_and(|busy| busy > 0.1)
     }
@@ -70,7 +70,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}; {}", tools.join("; "))
 }
 
-/// Measures the share of all CPUs in use for two seconds.
+/// Measures for two seconds which fraction of all CPU time is in use.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;

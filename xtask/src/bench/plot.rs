@@ -1,4 +1,5 @@
-//! Draws the rows that have a goal as an SVG file. Each row is a group of bars, scaled to the worst value of the group.
+//! Creates an SVG file with a bar chart of the rows that have a goal. Each row is a group of bars, scaled to the worst
+//! value of the group.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,8 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// The colours of the bars: first of our side, then of the peers by name. They are legible on white and on black.
+/// The colours of the bars: first the colour of our side, then the colours of the peers by name. All are legible on
+/// white and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
@@ -58,7 +60,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
     )
 }
 
-/// Returns the measured values: first of our side, then of the peers.
+/// Returns the measured values: first the value of our side, then the values of the peers.
 fn bars(row: &Row) -> Vec<(String, f64)> {
     let peers = row.peers.iter().map(|(peer, value)| (peer.clone(), *value));
     let all = std::iter::once(("ours".to_owned(), row.ours)).chain(peers);

@@ -303,12 +303,12 @@ const TAILS: Rows = &[
     (Figure("us, p50 of done"), &[]),
     (Figure("us, p99.9 of done"), &[]),
 ];
-/// The goals: at most twice the time of client-go, and with threads at most twice its CPU time.
+/// The goals: at most twice the wall time of client-go. With threads, also at most twice the CPU time of client-go.
 const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// pintle-workqueue guarantees a millisecond. tokio's timer adds up to one more millisecond.
+/// The maximum delay. pintle-workqueue guarantees one millisecond. tokio's timer adds up to one more millisecond.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),

@@ -49,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns the control groups of this process that can limit CPU time, innermost first.
+/// Returns the control groups of this process that can limit CPU time. The innermost group is first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {

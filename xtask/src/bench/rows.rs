@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A row of the table, and an object of the JSON file.
+/// A row of the table. In the JSON file, it is an object.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
@@ -19,15 +19,15 @@ pub(crate) struct Row {
     pub(crate) ours: Option<f64>,
     /// The median of each peer. The value is null if the peer is missing.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// How many times better our side is than the best peer. The value is null without a peer.
+    /// The ratio to the best peer. Values above 1 mean that our side is better. The value is null without a peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
     /// Whether the goal is met. The value is null without a goal or without enough measurements.
     pub(crate) met: Option<bool>,
     /// The reason why nothing was measured.
     pub(crate) skipped: Option<String>,
-    /// The medians of the numbers of keys that each side added and received. A queue that merges more adds returns
-    /// fewer keys.
+    /// For each side, the medians of the number of added keys and of the number of received keys. A queue that merges
+    /// more adds returns fewer keys.
     pub(crate) counted: BTreeMap<String, Counted>,
     /// The measure.
     pub(crate) commit: String,
@@ -130,8 +130,8 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain words and are left-aligned. The others contain figures and are
-/// right-aligned.
+/// Formats a table. The first `words` columns contain words and are left-aligned. All other columns contain figures and
+/// are right-aligned.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
-/// The cost of one run. The program of the run prints it.
+/// The cost of one run, as printed by the program.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -197,7 +197,7 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // The shell joins the group before it starts the program, so all of the program runs in the group.
+    // The shell joins the group before it starts the program, so the program runs in the group from its start.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {
         Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),

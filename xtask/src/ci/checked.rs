@@ -1,4 +1,4 @@
-//! Builds the packages of the workspace with the locks of loom or shuttle.
+//! Builds the packages of the workspace with the lock types of loom or shuttle.
 //!
 //! `RUSTFLAGS` would rebuild all dependencies too, so a wrapper adds the flag instead. Cargo runs the wrapper only for packages of the
 //! workspace. The wrapper is a link to this program, and the name of the link contains the flag.
@@ -28,7 +28,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// Runs the compiler if this program was started through such a link. Returns `None` otherwise.
+/// If this program was started through such a link, runs the compiler. Otherwise returns `None`.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);

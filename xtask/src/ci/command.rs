@@ -1,4 +1,4 @@
-//! Runs the command of a step. Hides its output, and limits its time.
+//! Runs the command of a step. Writes its output to a file, and limits its run time.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Builds the program in the README as a new user would: in its own project, with the dependencies that the README
-//! names.
+//! Builds the program in the README in the same way as a new user: in a separate project, with the dependencies in the
+//! README.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::command::Quiet;
 /// The path of the facade in the README's lines for `Cargo.toml`.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The workspace's profile for dependencies, so that other workspaces reuse most built ones.
+/// The workspace's profile for dependencies, so that other workspaces can reuse most of the built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

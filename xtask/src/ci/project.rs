@@ -1,4 +1,4 @@
-//! Starts an operator as a user would, with `cargo xtask new-operator`, and runs its tests and its program.
+//! Creates an operator with `cargo xtask new-operator`, in the same way as a user, and runs its tests and its program.
 
 use std::fs;
 
@@ -21,14 +21,15 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     }
     crate::new_operator::write(sh, NAME, &folder)?;
     fs::write(&profile, PROFILE)?;
-    // The project has rustfmt's default style. This empty file hides the one of the repository.
+    // The project has rustfmt's default style. This empty file overrides the configuration of the repository.
     fs::write(parent.join("rustfmt.toml"), "")?;
 
     let manifest = folder.join("Cargo.toml");
     Quiet::cargo(sh, step).args("fmt --check --manifest-path").arg(&manifest).run()?;
     let target = crate::target_dir(sh)?;
     let tests = Quiet::cargo(sh, step).args("test --locked --test operator --manifest-path").arg(&manifest);
-    // The folder of the workspace already has most of the dependencies, if they are built with the same profile.
+    // Use the target folder of the workspace. It already contains most of the dependencies, if they are built with the
+    // same profile.
     let tests =
         tests.arg("--config").arg(&profile).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0").run()?;
     // The tests have built the program. `cargo run` would build Pintle again, without the features that only tests need.

@@ -11,7 +11,7 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps, quick ones first.
+/// All steps. Fast steps are first.
 pub(super) const STEPS: &[Step] = &[
     Step {
         name: "tidy",
@@ -73,7 +73,7 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
 fn alone(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let mut failed = Vec::new();
-    // Check only published crates, because a user cannot depend on the others.
+    // Check only published crates, because a user cannot depend on other crates.
     let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     for package in &published {
         let name = text(&package["name"]);
@@ -83,7 +83,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // If only this build has a warning, an import is usually needed only with a feature.
+            // If only this build has a warning, the reason is usually an import that is needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -145,7 +145,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests with the name of the checker. They are built with the locks of the checker.
+/// Runs the tests that are named after the checker, loom or shuttle. The tests are built with the lock types of the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -162,7 +162,7 @@ fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
     // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Do not check advisories: they need a database from the network, and they change without a commit.
+    // Do not check advisories, because they need a database from the network, and they change without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())

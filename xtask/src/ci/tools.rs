@@ -15,15 +15,15 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// Held during the lookup and the installation, so that only one thread does them.
+    /// A lock for the lookup and the installation, so that only one thread installs the tool.
     one_at_a_time: Mutex<()>,
 }
 
 pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests with time limits");
 pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
-/// Installs the tools on another thread during the first steps. If an installation fails, the step that needs the tool repeats it and
-/// reports the error.
+/// Starts to install the tools on another thread while the first steps run. If an installation fails, the step that needs the tool repeats
+/// it and reports the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {

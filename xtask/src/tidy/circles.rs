@@ -1,5 +1,5 @@
-//! Modules of one folder must not use each other in a circle, directly or indirectly. All modules of a folder may use the items that the
-//! folder's own file defines.
+//! Checks that modules of one folder do not use each other in a cycle, directly or indirectly. All modules of a folder may use the items
+//! that the folder's own file defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;

@@ -43,7 +43,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tests that have their own programs, because they need another build of the crate or measure their process.
+/// Tests that are separate programs, because they need another build of the crate or measure their whole process.
 const OWN_BINARIES: &[&str] = &["growth", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -78,7 +78,7 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro has no example in its own crate. The crate that re-exports the macro has the example, because the
+        // The crate of a macro has no example. The example is in the crate that re-exports the macro, because the
         // example needs that crate's traits.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {

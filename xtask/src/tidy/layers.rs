@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// The layers, lowest first.
+/// The layers. The lowest layer is first.
 const LAYERS: &[&[&str]] = &[
     &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// Crates that may use fewer crates than their layer allows, and the reason. The rule also applies to their tests.
+/// Crates with stricter rules than their layer, and the reasons. The rules also apply to the tests of these crates.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-apiserver",

@@ -1,4 +1,4 @@
-//! A link from one page of the repository to another must lead to an existing file.
+//! Checks that each link from one page of the repository to another leads to an existing file.
 
 use std::path::Path;
 

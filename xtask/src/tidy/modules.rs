@@ -7,7 +7,7 @@ use super::{Finding, Source};
 
 const SRC: &str = "crates/apiserver/src";
 
-/// The layers, lowest first.
+/// The layers. The lowest layer is first.
 const LAYERS: &[&[&str]] = &[
     &["verb"],
     &["audit", "clock", "config", "faults", "metrics", "object", "offload", "shared_map", "wait"],
@@ -35,7 +35,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the places where a file uses a module of a higher layer, with their lines. `path` is relative to `src`.
+/// Returns each use of a module of a higher layer in a file, with its line. `path` is relative to `src`.
 fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -81,7 +81,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands the rest of a path. A group in braces becomes one path for each member.
+/// Expands a path without its root. A group in braces becomes one path for each member.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

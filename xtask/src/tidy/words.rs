@@ -27,7 +27,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // It is of use without the other crates, and its names are CEL's terms.
+        // This crate can be used without the other crates, and its names are CEL's terms.
         if folder.ends_with("cel") {
             continue;
         }
@@ -91,7 +91,7 @@ fn own_types(text: &str) -> Vec<String> {
     names
 }
 
-/// Returns a file without the tests at its end.
+/// Returns the text of a file without the tests at its end.
 pub(super) fn without_tests(text: &str) -> &str {
     text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
 }

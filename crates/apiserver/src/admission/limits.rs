@@ -1,4 +1,4 @@
-//! Limit ranges: default resources for the containers of new pods, and limits for containers, pods and claims.
+//! Limit ranges: default resources for the containers of new pods, and limits for containers, pods and PersistentVolumeClaims.
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -9,10 +9,10 @@ use crate::request::Subresource;
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The resources that can be set at pod level.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The greatest quantity that is compared in thousandths. If a quantity is greater, whole units are compared.
+/// The greatest quantity that is compared in thousandths. If one of the quantities is greater, all are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Returns whether limit ranges apply to the write. An update of a stored pod is not checked unless it resizes the pod.
+/// Returns whether limit ranges apply to the write. An update of a pod is checked only if it resizes the pod.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
@@ -106,7 +106,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Returns the requests or limits of a pod. Quantities at pod level replace the sums over the containers.
+/// Returns the requests or limits of a pod. If the pod itself specifies a quantity, this quantity replaces the sum over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -114,7 +114,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a claim. Claims have only requests.
+/// Checks a PersistentVolumeClaim, which has only requests.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -239,7 +239,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether `a` is more than `b`. The comparison has a precision that is possible for all quantities in `all`.
+/// Returns whether `a` is greater than `b`. Compares in thousandths if all quantities in `all` are small enough for that, and in whole
+/// units otherwise.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -62,7 +62,7 @@ pub(crate) struct Violation {
 struct Control {
     /// The minor version that introduced the rule.
     since: u64,
-    /// The first minor version in which a rule of the restricted standard covers this rule. `None` if there is no such rule.
+    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if there is no such rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
@@ -107,8 +107,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, violations of the enforced standard also cause warnings. Clients that create workloads with pod templates get these
-        // warnings.
+        // By default, violations of the enforced standard also cause warnings. These warnings are useful for clients that create
+        // workloads with pod templates, because the enforced standard does not reject workloads.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -140,8 +140,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template. They have the order of the rules, and the rules of the baseline standard are
-    /// first.
+    /// Returns the violations of a pod or a pod template. The violations are in the order of the rules. Rules of the baseline standard
+    /// are first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {

@@ -13,8 +13,8 @@ pub(super) enum ContainerType {
     Init,
 }
 
-/// For each resource, computes two quantities and returns the greater one. The first is the sum over the containers and sidecars. The
-/// second is the maximum that is in use while init containers run. `of` returns the quantities of one container.
+/// Returns, for each resource, the greater of two quantities. The first is the sum over the containers and sidecars. The second is
+/// the maximum that is in use while init containers run. `of` returns the quantities of one container.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -22,7 +22,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // `start` already includes the earlier sidecars. Therefore, only the resources of this container can raise it.
+        // `start` already includes the earlier sidecars. Therefore, only the resources of this container can increase it.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

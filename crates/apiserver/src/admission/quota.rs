@@ -1,4 +1,4 @@
-//! Resource quotas. This module computes the usage of a write and decides whether a quota allows it.
+//! Resource quotas. This module computes the usage of a write and checks whether a quota allows the write.
 
 mod pod_usage;
 mod scope;
@@ -70,7 +70,8 @@ pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) 
     Ok(Some(sum))
 }
 
-/// Returns the hard limits of the quota that can restrict the object. The result is empty if the quota does not cover the object.
+/// Returns the hard limits of the quota that can restrict the object. The result is empty if the scopes of the quota do not include
+/// the object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     match scope::covers(quota, attempt, attempt.object) {
         true => Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource)),

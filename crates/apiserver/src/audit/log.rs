@@ -1,4 +1,4 @@
-//! The storage of the audit. Values that many records share are stored once.
+//! Stores the records of the audit. Values that many records share are stored once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

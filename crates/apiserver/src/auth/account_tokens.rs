@@ -1,7 +1,7 @@
-//! Tokens of service accounts. A token contains claims and the signature of this server.
+//! Issues and verifies the tokens of service accounts. A token contains claims and the signature of this server.
 //!
-//! The server does not store the tokens that it issued. A token is valid only during its lifetime and for its audiences. The objects that
-//! it is bound to must still exist with the same UIDs.
+//! The server does not store the tokens that it issued. A token is valid only during its lifetime and for its audiences. The objects to
+//! which it is bound must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
     pub(crate) sub: String,
 }
 
-/// The reason why a token is invalid. Empty if there is no sign that this server issued the token.
+/// The reason why a token is invalid. It is empty if the token does not look like a token of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InvalidToken(pub(super) String);
 
@@ -163,7 +163,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // This server signed the claims, so decoding should succeed.
+        // Decoding should succeed, because this server signed the claims.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -208,7 +208,7 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // If the token is bound to a pod, the node in the claims is reported to clients but not checked.
+        // If the token is bound to a pod, the server reports the node in the claims to clients, but does not check it.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]

@@ -2,7 +2,7 @@
 
 use crate::request::path::ResourcePath;
 
-/// The attributes of a request that authorization decides about.
+/// The attributes of a request that are needed to authorize it.
 #[derive(Clone, Debug)]
 pub(crate) enum Attributes<'a> {
     /// A request for a resource.

@@ -1,4 +1,5 @@
-//! Authorizes requests. Members of `system:masters` may do everything. RBAC rules decide for all other users.
+//! Authorizes requests. Members of `system:masters` have all permissions. RBAC rules determine the permissions of all
+//! other users.
 
 use pintle_meta::{Reason, StatusDetails};
 
@@ -8,13 +9,13 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
-/// The decision on a request. It does not implement `PartialEq`. This forces a caller that permits a request to match
-/// on [`Allowed`](Self::Allowed), regardless of the error in the other variant.
+/// The decision on a request. It does not implement `PartialEq`, so a caller must match on [`Allowed`](Self::Allowed)
+/// to permit a request. A comparison with the other variant could give a wrong result because of the error in it.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// The request is allowed. The text is the reason.
     Allowed(String),
-    /// No rule allows the request. The variant may contain an error about a missing role.
+    /// No rule allows the request. The value may contain an error about a missing role.
     NoOpinion(Option<String>),
 }
 

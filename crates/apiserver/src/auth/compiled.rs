@@ -28,7 +28,7 @@ struct CompiledState<I> {
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The query runs with the lock held, so it should only look up
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The query runs under the lock, so it should only look up
     /// objects. The caller processes the result after the lock is released.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -57,8 +57,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. A concurrent write can be both in the store and in the pending changes. Applying it twice is
-    /// harmless.
+    /// Builds the index from all objects. A concurrent write can be both in the store and in the pending changes. This is safe, because a
+    /// change can be applied twice.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

@@ -1,6 +1,6 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The classification is only for the response headers, which match the headers of
+//! The server does not queue or limit requests. The classification is used only for the response headers, which match the headers of
 //! kube-apiserver.
 
 use std::collections::HashMap;
@@ -31,8 +31,8 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow of a request. It is the matching schema with the lowest `matchingPrecedence`. If several schemas have the lowest
-    /// precedence, it is the first of them by name. All calls must use the same `db`.
+    /// Returns the flow of a request: the matching flow schema with the lowest `matchingPrecedence`. If several flow schemas have the
+    /// lowest precedence, the first of them by name is used. All calls must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The schema `exempt` is built in and is evaluated before all other schemas.
         if user.is_in(MASTERS)
@@ -77,7 +77,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The text is the prefix of their user names.
+    /// All service accounts of a namespace. The value is the prefix of their user names.
     Accounts(Box<str>),
     NoOne,
 }

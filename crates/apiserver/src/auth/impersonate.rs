@@ -1,4 +1,4 @@
-//! Impersonation. This module parses the headers and checks the right to impersonate.
+//! Impersonation. This module parses the headers and checks the permissions to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -18,7 +18,7 @@ const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 /// Returns the user to impersonate, exactly as in the headers. Returns `None` if there are no impersonation headers. The order of the
 /// headers does not matter.
 ///
-/// Invalid UTF-8 in a header is replaced, and the header is not ignored. Otherwise, the request would run with the sender's own rights.
+/// Invalid UTF-8 in a header is replaced. If the header were ignored instead, the request would run with the sender's own permissions.
 ///
 /// # Errors
 ///
@@ -44,8 +44,8 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the impersonated user, including implied groups. `user` needs a right for the name of `wanted`, for its uid, for each group and
-/// for each extra value.
+/// Returns the impersonated user, including implied groups. `user` needs a separate permission for the name of `wanted`, for its uid, for
+/// each group and for each extra value.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
@@ -62,7 +62,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
     Ok(wanted.with_implied_group())
 }
 
-/// Returns the rights that are needed to impersonate a user. Each right is a named resource for the verb `impersonate`.
+/// Returns the permissions that are needed to impersonate a user. Each permission is a named resource for the verb `impersonate`.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
@@ -90,8 +90,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error. Callers with any right to impersonate get an error that names the missing right. Other callers get an
-/// error for the verb `impersonate-on:…`.
+/// Returns kube-apiserver's error. A caller with any permission to impersonate gets an error that contains the missing permission. Other
+/// callers get an error for the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,

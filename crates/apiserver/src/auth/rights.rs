@@ -1,4 +1,4 @@
-//! Expands RBAC rules into single rights.
+//! Expands RBAC rules into single permissions, which this module calls rights.
 
 use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;
@@ -18,14 +18,14 @@ pub(super) enum Thing {
 }
 
 impl Right {
-    /// Returns the number of rights in a rule.
+    /// Returns the number of rights that a rule grants.
     pub(super) fn count(rule: &PolicyRule) -> usize {
         let things = [rule.groups.len(), rule.resources.len(), rule.names.len().max(1)];
         let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(rule.urls.len());
         things.saturating_mul(rule.verbs.len())
     }
 
-    /// Returns all rights of a rule.
+    /// Returns all rights that a rule grants.
     pub(super) fn all_of(rule: &PolicyRule) -> Vec<Self> {
         let mut names: Vec<_> = rule.names.iter().map(|name| Some(name.to_string())).collect();
         if names.is_empty() {
@@ -48,7 +48,7 @@ impl Right {
         things.into_iter().flat_map(each).collect()
     }
 
-    /// Returns whether a single rule contains the right.
+    /// Returns whether the rule grants the right.
     pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)

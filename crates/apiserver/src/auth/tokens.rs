@@ -1,4 +1,4 @@
-//! Static bearer tokens in kube-apiserver's CSV format: `token,user,uid[,"group1,group2"]`.
+//! Reads static bearer tokens in kube-apiserver's CSV format: `token,user,uid[,"group1,group2"]`.
 
 use crate::request::user::User;
 

@@ -41,7 +41,7 @@ pub(super) struct ApiServices {
     known: HashMap<Key, Vec<String>>,
     /// The number of definitions that serve each group version.
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. Only these APIServices depend on Services.
+    /// The APIServices that refer to a Service. All other APIServices do not depend on Services.
     remote: BTreeSet<String>,
 }
 
@@ -174,8 +174,8 @@ impl Available {
     }
 }
 
-/// Updates the condition `Available` if it differs. The write fails if the object has changed since it was read. This change triggers
-/// another reconcile.
+/// Updates the condition `Available` if it differs. If the object has changed since it was read, the write fails. The change of the object
+/// then triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

@@ -1,5 +1,5 @@
-//! The controller of CustomResourceDefinitions. It accepts their names, adds their kinds to the API, and removes deleted definitions once
-//! their objects are gone.
+//! The controller of CustomResourceDefinitions. It accepts their names, adds their kinds to the API, and removes a deleted definition after
+//! all its objects were deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval between checks whether the objects of a deleted definition are gone.
+/// The interval between checks whether all objects of a deleted definition were deleted.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) struct Definitions {
     changed: BTreeSet<Key>,
     /// The definitions that are terminating.
     terminating: BTreeSet<Key>,
-    /// The served resources. Each has the state of its definition that was last applied to the API.
+    /// The served resources. Each entry contains the state of the definition that was last applied to the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
@@ -41,7 +41,7 @@ struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The accepted names of the definitions.
     taken: Taken,
-    /// The definitions that wait for a name, because another definition has it. They can get the name when the other definition is deleted.
+    /// The definitions that wait for a name that another definition has. They can get the name when the other definition is deleted.
     waiting: BTreeSet<Key>,
 }
 
@@ -158,8 +158,8 @@ impl Definitions {
             return;
         }
         let renew = || registry.db.renew(&stored(&resource).to_string().into());
-        // A new resource must start without the changes of an earlier resource with the same name. Its log is renewed before the resource
-        // is served, because the renewal would end the watches of clients.
+        // A new resource must start without the changes of an earlier resource with the same name. Drop the log before the resource is
+        // served, because dropping it would end the watches of clients.
         if old.is_none() {
             renew();
         }
@@ -229,8 +229,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the finalizer. If it is the last finalizer, this deletes the definition. The resource is withdrawn before the write, so a
-    /// client that observes the deletion can no longer use the resource.
+    /// Removes the finalizer. If it is the last finalizer, this deletes the definition. The server stops serving the resource before the
+    /// write, so that a client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &crd::resource(definition));
@@ -248,7 +248,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes the status of a definition, unless the definition has changed since it was read. This change triggers another reconcile.
+    /// Writes the status of a definition, unless the definition has changed since it was read. In that case, the change triggers another
+    /// reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -294,7 +295,7 @@ impl DefinitionGroup {
     /// Returns the definition with its new status. Returns `None` if the status does not change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // The definition's own names are removed first, because a definition does not conflict with itself.
+        // Remove the definition's own names first, because a definition does not conflict with itself.
         self.taken.remove(&outline);
         let settled = crd::settle(&outline, &self.taken, now);
         self.taken.add(&outline);
@@ -410,7 +411,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number is large enough that the test would notice work for each definition.
+    /// The number is so large that the test fails if the controller processes each definition.
     const MANY: usize = 1000;
 
     /// The two controllers that observe definitions. The test runs them step by step.

@@ -39,7 +39,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// Gives the full lifetime to events for which the time of the last write is unknown.
+    /// If the time of the last write of an event is unknown, keep the event for the full lifetime from now.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;

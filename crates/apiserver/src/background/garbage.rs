@@ -2,8 +2,8 @@
 //! before their owner. With the orphan policy, their owner references are removed.
 //!
 //! The collector tracks only dependents, by the UIDs of their owners. It reads owners from the store, so objects without owner references
-//! need no memory in the collector. An object in the store can be newer than the changes that the collector has observed. Such an object
-//! can have dependents that are not tracked yet, so it is processed later.
+//! need no memory in the collector. The store can contain changes that the collector has not observed yet. If an owner has such changes,
+//! it can have dependents that are not tracked yet, so it is processed later.
 
 mod owners;
 mod release;
@@ -39,7 +39,7 @@ type Location = (ResourceKey, Key);
 pub(super) struct Collector {
     /// The dependents of each owner, by the owner's UID.
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// One dependent that blocks the deletion of each waiting owner, by the owner's UID.
+    /// For each owner that waits, by its UID: one dependent that blocks its deletion.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
@@ -55,7 +55,7 @@ pub(super) struct Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
-    /// The object or one of its owners is newer than the changes that the collector has observed.
+    /// The collector has not observed the last change of the object or of one of its owners yet.
     TooEarly,
 }
 
@@ -84,7 +84,7 @@ impl Controller for Collector {
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
-            // An owner in foreground deletion may be waiting for the deletion of this object.
+            // Owners in foreground deletion may wait for the deletion of this object.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
         true
@@ -221,7 +221,7 @@ impl Collector {
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            // The loop continues if a dependent cannot be written.
+            // Continue even if a dependent cannot be written.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
@@ -232,8 +232,9 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// Removes the finalizer of an owner once no dependent blocks the owner. The first call enqueues and checks all dependents. Each
-    /// deletion of a dependent causes another call. That call continues the search at the dependent that blocked the owner before.
+    /// Removes the finalizer of an owner if no dependent blocks the owner. The first call enqueues and checks all dependents. Each
+    /// deletion of a dependent causes another call, which continues the search at the dependent that blocked the owner in the previous
+    /// call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -262,7 +263,7 @@ impl Collector {
         }
     }
 
-    /// Deletes an object if none of its owners remains. If some owners remain, removes the references to all other owners.
+    /// Deletes an object if none of its owners exists. If some owners exist, removes the references to all other owners.
     fn collect(
         &mut self,
         registry: &Arc<Registry>,

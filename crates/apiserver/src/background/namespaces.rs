@@ -20,11 +20,11 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
-/// The time for which a deleted namespace stays unchanged, so that clients can observe it.
+/// The time for which a deleted namespace stays unchanged, so that clients can observe its terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a namespace with remaining contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds, and of finalizers, that the status lists.
+/// The maximum number of kinds in the status, and of finalizers in the status.
 const MAX_LISTED: usize = 100;
 /// The field manager of the controller's writes.
 const MANAGER: &str = "kube-controller-manager";
@@ -268,7 +268,7 @@ fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     parts.join(", ")
 }
 
-/// Removes the finalizer in the namespace's spec. Returns whether the namespace is gone.
+/// Removes the finalizer in the namespace's spec. Returns whether the namespace was deleted.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();

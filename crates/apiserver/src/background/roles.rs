@@ -24,8 +24,8 @@ pub(super) struct Aggregator;
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose set of rules is outdated. A selected role can itself be aggregated. In this case, the write of its
-    /// rules triggers another call.
+    /// Writes the aggregated roles whose rules are outdated. A selected role can itself be aggregated. In this case, the write of its rules
+    /// triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
         for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
@@ -66,8 +66,8 @@ impl AggregatedRole {
 
 /// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and, for each selector, of the role names.
 ///
-/// The work is bounded even if a role has many equal selectors. Each distinct selector is evaluated once, and a role is no longer checked
-/// after a selector has selected it.
+/// The run time is bounded even if a role has many equal selectors: each distinct selector is evaluated once, and a role is not checked
+/// again after a selector has selected it.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
@@ -92,7 +92,7 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes the rules of a role, unless the role has changed since it was read. This change triggers another call of `work`.
+/// Writes the rules of a role, unless the role has changed since it was read. In that case, the change triggers another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns whether four times as many items take at most eight times the CPU time. Quadratic work would take sixteen
-/// times the CPU time.
+/// Returns whether four times as many items take at most eight times the CPU time. A quadratic algorithm would take
+/// sixteen times the CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
     // The first run is a warm-up, so that the initialization of lazy tables is not measured.

@@ -14,8 +14,8 @@ pub(super) struct Cell {
     steps: Vec<Hop>,
 }
 
-/// Returns the columns of a version and the functions that compute their cells. The first column is the name. The additional printer
-/// columns follow, or the age if the version has no such columns.
+/// Returns the columns of a version and the functions that compute their cells. The first column is the name. It is followed by the
+/// additional printer columns, or by the age if the version has no additional columns.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
@@ -27,7 +27,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     };
     let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
     if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
-        // A single invalid path disables all additional columns.
+        // As in kube-apiserver, a single invalid path disables all additional columns.
         additional.clear();
     }
     for column in &additional {

@@ -1,4 +1,4 @@
-//! Fills in the defaults of a custom resource's schema, and normalizes nulls and numbers as kube-apiserver does.
+//! Fills in the defaults of a custom resource's schema, and normalizes nulls and numbers in the same way as kube-apiserver.
 
 use pintle_json::Json;
 
@@ -33,7 +33,8 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
 }
 
-/// The maximum total size of the defaults that are filled into one object, in bytes. A larger object could not be stored.
+/// The maximum total size of the defaults that are filled into one object, in bytes. An object with more defaults would be too large to
+/// be stored.
 const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Fills in the defaults of fields that are absent, or null but not nullable.

@@ -1,5 +1,5 @@
-//! Validates definitions. An error that is the same in all versions is reported once. Its path is the field of the v1beta1 API that applied
-//! to all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
+//! Validates definitions. An error that is the same in all versions is reported once. Its path is the corresponding field of the v1beta1
+//! API, which applied to all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
 
 mod branches;
 mod children;
@@ -181,7 +181,7 @@ fn stored_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Returns the errors of a schema alone, for tests.
+/// Returns only the errors of a schema, for tests.
 #[cfg(test)]
 pub(super) fn schema_errors(schema: &Json, path: &str) -> FieldErrors {
     structure::all(schema, path, &mut super::pattern::Patterns::default(), &mut { super::validator::MAX_STEPS })

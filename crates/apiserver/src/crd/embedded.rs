@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects as decoding and encoding in Go does. Metadata that cannot be decoded stays unchanged, and
-/// validation rejects it later.
+/// Normalizes the metadata of embedded objects. The result is the same as after decoding and encoding in Go. Metadata that cannot be
+/// decoded stays unchanged, and validation rejects it later.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {

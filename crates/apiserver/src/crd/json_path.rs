@@ -1,8 +1,8 @@
-//! Parses the JSONPath expressions of definitions and looks them up in objects.
+//! Parses the JSONPath expressions of definitions, and returns their values in objects.
 
 use pintle_json::Json;
 
-/// One step of a JSONPath.
+/// One segment of a JSONPath.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Hop {
     /// A member of an object.

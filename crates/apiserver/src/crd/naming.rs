@@ -62,8 +62,8 @@ impl DefinitionNames {
 
 /// Accepts the names of a definition and establishes it. Returns the definition with its new status if the status changed.
 ///
-/// `taken` has the accepted names of the other definitions in the group. A requested name that is in `taken` is a conflict. `now` is the
-/// transition time of changed conditions, in the format of metadata timestamps.
+/// `taken` contains the accepted names of the other definitions in the group. A requested name that is in `taken` is a conflict. `now` is
+/// the transition time of changed conditions, in the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };

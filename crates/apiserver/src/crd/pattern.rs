@@ -135,7 +135,7 @@ fn with_go_classes(pattern: &str) -> String {
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
     checked: HashMap<String, Result<(), String>>,
-    /// The unspent bytes of [`PATTERN_BUDGET`].
+    /// The remaining bytes of [`PATTERN_BUDGET`].
     left: usize,
 }
 

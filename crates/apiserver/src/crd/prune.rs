@@ -25,7 +25,7 @@ struct Removed {
     bytes: usize,
 }
 
-/// The part of an object that contains a removed field. The variants are in the order in which paths are reported.
+/// The location of a removed field in the object. The variants are in the order in which paths are reported.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,

@@ -1,6 +1,7 @@
 //! The rules of custom resources in CEL: `x-kubernetes-validations`.
 //!
-//! [`RuleTree`] mirrors a schema and has its compiled rules. [`evaluate`] runs them on an object. The texts are the same as in kube-apiserver.
+//! A [`RuleTree`] has the structure of a schema and contains its compiled rules. [`evaluate`] evaluates them for an object. The texts are
+//! the same as in kube-apiserver.
 
 mod compile;
 mod correlation;
@@ -21,15 +22,15 @@ pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
 pub(crate) use evaluate::evaluate;
 pub(crate) use field_path::is_valid as is_valid_field_path;
 
-/// The limit of the cost of one expression, and of all expressions of one object: `PerCallLimit` and `RuntimeCELCostBudget`.
+/// The maximum cost of one expression, and of all expressions for one object: `PerCallLimit` and `RuntimeCELCostBudget`.
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of the schemas below it. Branches without rules are absent.
+/// The rules of a schema and of its nested schemas. Nested schemas without rules are absent.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
     rules: Vec<CompiledRule>,
-    /// The view of the values in expressions. Set if there are rules.
+    /// How expressions see the values of this schema. Set if the schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
     /// The keys of a list of the type `map`.
@@ -39,7 +40,7 @@ pub(crate) struct RuleTree {
     items: Option<Box<RuleTree>>,
 }
 
-/// The position of a schema. The root and embedded resources have a type and metadata in expressions.
+/// The position of a schema. In expressions, the root and embedded resources have `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,
@@ -47,12 +48,12 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns the level of a schema below the root.
+    /// Returns the level of a nested schema.
     pub(crate) fn of(schema: &Json) -> Self {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }
 
-    /// Returns the view of a value of this schema in expressions.
+    /// Returns how expressions see a value of this schema.
     pub(crate) fn view(self, schema: &Json) -> Arc<Schema> {
         Arc::new(match self {
             Self::Resource => Schema::resource(schema),
@@ -62,7 +63,7 @@ impl Level {
 }
 
 impl RuleTree {
-    /// Reads the rules of the schema of a valid definition. Returns `None` if there are none.
+    /// Reads the rules of the schema of a valid definition. Returns `None` if there are no rules.
     pub(crate) fn read(schema: &Json) -> Option<Self> {
         Self::at(schema, Level::Resource)
     }
@@ -96,16 +97,16 @@ impl RuleTree {
         if !sources.is_empty() {
             let view = level.view(schema);
             let environments = RuleEnvironments::new(&view);
-            // The definition was validated, so each rule compiles. A rule of an older definition may not; it is left out.
+            // The definition was validated, so each rule compiles. A rule of an older definition may not compile. Skip such a rule.
             tree.rules = sources.iter().filter_map(|source| CompiledRule::new(source, schema, &environments)).collect();
             tree.schema = Some(view);
         }
         Some(tree)
     }
 
-    /// Returns the maximum cost of evaluating the rules, in bytes of a body that take as long.
+    /// Returns the maximum cost of evaluating the rules. The unit is the time to process one byte of a body.
     pub(crate) fn weight(&self) -> usize {
-        /// The cost of expressions that takes as long as a byte of a body.
+        /// The CEL cost that takes as long as processing one byte of a body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

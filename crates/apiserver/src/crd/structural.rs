@@ -38,9 +38,9 @@ pub(crate) struct Structural {
 /// The `additionalProperties` of a schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// Any value if true, no value if false.
+    /// If true, every value is allowed. If false, no value is allowed.
     Allowed(bool),
-    /// Values that match a schema.
+    /// Values that match this schema are allowed.
     Schema(Box<Structural>),
 }
 

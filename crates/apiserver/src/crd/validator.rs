@@ -156,7 +156,7 @@ impl Validation {
     }
 
     /// Returns the number of matching branches, and the errors of the branch that visited the most values. If several branches visited the
-    /// same number, the first of them counts. The errors of all other branches are dropped at once to save memory.
+    /// same number of values, uses the first of them. The errors of all other branches are dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -345,7 +345,7 @@ impl Validation {
     }
 }
 
-/// Returns an error for each duplicate item in lists of type set or map. The error names the second occurrence.
+/// Returns an error for each duplicate item in lists of type set or map. The path of the error refers to the second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
         let mut errors = FieldErrors::default();

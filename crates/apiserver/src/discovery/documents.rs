@@ -20,8 +20,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. A document is created on request. This happens on a thread for blocking work, because it takes long. At most
-/// one OpenAPI document and one discovery document are created at a time.
+/// The documents of a server. A document is created on request, on a thread for blocking code, because this takes long. At most one OpenAPI
+/// document and one discovery document are created at a time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
@@ -81,7 +81,7 @@ pub(crate) struct Document {
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Returns the document, from the cache if possible. Returns `None` if its group and version are not served.
+    /// Returns the document, from the cache if possible. Returns `None` if the group and version of the document are not served.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Documents {
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
         // Acquiring a permit cannot fail, because the semaphores are never closed. The task holds the permit until the document is created,
-        // even if the caller is gone.
+        // even if the caller is cancelled.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {

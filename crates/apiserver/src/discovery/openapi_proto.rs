@@ -29,9 +29,9 @@ enum ProtoShape {
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message. It has the name, the field number and the shape of each member of an object. The first matching name counts. A name that ends
-/// with a star matches all members with this prefix. Each member that matches in this way is encoded as a message of its name and its
-/// value.
+/// A message for an object. The table contains the name, the field number and the shape of each member. The first matching name is used. A
+/// name that ends with a star matches all members with this prefix. Each member that matches a prefix is encoded as a message of its name
+/// and its value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -45,7 +45,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of a member, and whether the member's name is encoded, too.
+    /// Returns the field number and the shape of a member, and whether the name of the member is also encoded.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),

@@ -1,4 +1,4 @@
-//! A rule with one scripted fault and the requests that the fault applies to.
+//! Rules. A rule consists of one scripted fault and the requests to which the fault applies.
 
 use std::time::Duration;
 
@@ -43,16 +43,16 @@ pub enum Fault {
     LoseAnswer(Answer),
     /// Serves reads from the state at this revision, like an API server whose watch cache lags behind and does not advance.
     ///
-    /// Only gets and lists with a `resourceVersion` are affected. A read of any version (`resourceVersion=0`), of this revision or of an
-    /// earlier revision gets the state at this revision. A read of a later revision fails, like a read from a watch cache that has not
-    /// reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// Only gets and lists with a `resourceVersion` are affected. If a read requests any version (`resourceVersion=0`), this revision or
+    /// an earlier revision, the server returns the state at this revision. A read of a later revision fails, like a read from a watch
+    /// cache that has not reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
     /// Serves reads and watches from an older state, like an API server whose watch cache lags behind but advances.
     ///
     /// - A read gets the older state at the time of the read, with the rules of [`Stale`](Self::Stale). A read of a later revision waits
     ///   for a while, as in kube-apiserver.
-    /// - The initial events of a watch come from the older state. A watch without `resourceVersion` asks for the newest state, so its
-    ///   initial events come from the newest state. Each later event is sent once the lagging state has reached it.
+    /// - The initial events of a watch come from the older state. A watch without `resourceVersion` requests the newest state, so its
+    ///   initial events come from the newest state. Each later event is sent when the lagging state includes it.
     /// - The lag of a watch ends with the watch, at the rule's [`until`](Rule::until), or when the rule is
     ///   [removed](super::Faults::remove), whichever comes first.
     /// - The server closes a watch, like the watch of a slow client, if it lags by more changes than
@@ -111,8 +111,8 @@ impl Answer {
 
 /// A fault, the requests that it applies to, and the number of times that it fires.
 ///
-/// A rule applies to all requests unless fields such as [`verb`](Self::verb) or [`group`](Self::group) narrow it. A request must match all
-/// fields that are set.
+/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) restrict the requests. A request must match all fields that are set. If
+/// none of them is set, the rule applies to all requests.
 ///
 /// # Examples
 ///
@@ -162,8 +162,8 @@ pub struct Rule {
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch, this is the `metadata.name` of the field selector. For a create, this is the name in
-    /// the body, which is empty if the name is generated.
+    /// The name of the object. For a list or watch, the rule compares the `metadata.name` in the field selector. For a create, it compares
+    /// the name in the body, which is empty if the name is generated.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,

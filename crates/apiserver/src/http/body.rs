@@ -24,7 +24,7 @@ pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 /// The body of a response. If it returns an error, the connection is closed.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The maximum length of a response with `Content-Length`, in bytes. As in Go, longer bodies are sent in chunks.
+/// The maximum length of a response body that is sent with `Content-Length`, in bytes. As in Go, longer bodies are sent in chunks.
 const MAX_WITH_LENGTH: usize = 2048;
 
 /// Returns a body with these bytes.
@@ -53,7 +53,7 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request. It is received early if a fault rule needs the name of the object.
+/// The body of a request. It was already received if a fault rule needs the name of the object.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),

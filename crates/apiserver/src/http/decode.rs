@@ -284,8 +284,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // As in kube-apiserver, a strategic patch is converted between versions after decoding. For other patch types, the conversion is a
-        // part of decoding.
+        // As in kube-apiserver, convert a strategic patch between versions after decoding. For other patch types, decoding includes the
+        // conversion.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));

@@ -25,7 +25,7 @@ use crate::watch::Watcher;
 
 /// The result of a request, before encoding.
 pub(crate) enum Reply {
-    /// One object. `kind` is needed if the object is shown as a table.
+    /// One object. `kind` is needed if the object is formatted as a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// A list.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },

@@ -13,8 +13,8 @@ use super::Call;
 /// The maximum size of a response that is not compressed, in bytes.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of processing a segment of a list. The cost decides about offloading. It is 0 for segments of ordinary size. A longer
-/// segment contains a large object.
+/// Returns the cost of processing a segment of a list, which determines whether the processing is offloaded. It is 0 for segments of
+/// ordinary size. A longer segment contains a large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
@@ -47,7 +47,7 @@ const SUMS: usize = 8;
 
 impl Gzip {
     pub(super) fn new() -> Self {
-        // The header states the fastest algorithm, an unknown operating system, no time and no name.
+        // The gzip header specifies the fastest algorithm, an unknown operating system, no time and no name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }

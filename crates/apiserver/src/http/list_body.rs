@@ -26,7 +26,7 @@ const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes a list in segments, from the stored bytes of its objects.
 ///
-/// The encoder keeps the objects at the revision of the list in memory until it is dropped. The deadline of the request limits this time,
+/// Until it is dropped, the encoder keeps the objects at the revision of the list in memory. The deadline of the request limits this time,
 /// even for a slow client.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
@@ -236,7 +236,7 @@ impl ListBody {
     }
 }
 
-/// The work that was done since the last yield.
+/// The cost of the processing since the last yield.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -244,8 +244,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Counts a look at one object, and the processing of a number of bytes. Before that, yields if enough work was done since the last
-    /// yield.
+    /// Counts the cost of checking one object and of processing a number of bytes. First yields if the cost since the last yield is high
+    /// enough.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();

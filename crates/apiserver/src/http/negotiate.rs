@@ -93,7 +93,7 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// Returns the transformation that the clause asks for. Returns `None` if the endpoint does not offer it.
+/// Returns the transformation that the clause requests. Returns `None` if the endpoint does not offer this transformation.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;
@@ -117,7 +117,8 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Returns whether the output is indented. The parameter `pretty` decides this. Without it, output for curl, Wget and browsers is indented.
+/// Returns whether the output is indented, according to the parameter `pretty`. Without this parameter, output for curl, Wget and browsers
+/// is indented.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,

@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::request::accept;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types with which a client can ask for protobuf. The response always has the second media type.
+/// The media types with which a client can request protobuf. The response always has the second media type.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",

@@ -32,7 +32,8 @@ pub(super) async fn serve(
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
         if registry.has_policies() {
-            // The expressions of a policy can be expensive for any object.
+            // Always treat the request as expensive if a policy applies, because the expressions of a policy can be expensive for any
+            // object.
             call.schema_weight = offload::ALWAYS;
         }
     }
@@ -47,7 +48,7 @@ pub(super) async fn serve(
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
             registry.connect(&target, &mut options, &call.requester)?;
-            // A WebSocket connection starts with GET, but needs the same rights as POST.
+            // A WebSocket connection starts with GET, but needs the same permissions as POST.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
             if let Decision::NoOpinion(error) = auth::decide(registry.rbac(), &call.requester.user, &create) {
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
@@ -77,8 +78,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Responds to a proxy request with an error, because there are no backends. A path to the root of the backend that has no trailing slash
-/// is redirected instead.
+/// Responds to a proxy request with an error, because there are no backends. If the path refers to the root of the backend and has no
+/// trailing slash, responds with a redirect instead.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {

@@ -1,5 +1,5 @@
-//! Serves subresources whose objects have another kind, such as `/scale`, and objects that clients only post, such as
-//! `/eviction`.
+//! Serves subresources whose bodies have another kind, such as `/scale`, and subresources to which clients only post,
+//! such as `/eviction`.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // No other verb has a route.
+        // Other verbs cannot reach this handler, because they have no route.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))

@@ -53,14 +53,14 @@ impl Socket {
         }
     }
 
-    /// Returns the time at which the watch ends, even if the client does not read it. Returns `None` if there is no
-    /// such time.
+    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if the watch has no
+    /// time limit.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
 }
 
-/// Creates the reply to a watch request. The watch uses a WebSocket if the client asks for it. Only HTTP/1.1
+/// Creates the reply to a watch request. The watch uses a WebSocket if the client requests one. Only HTTP/1.1
 /// connections can be upgraded.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
@@ -125,7 +125,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // The connection is dropped even if the client sends no close frame.
+            // Drop the connection even if the client sends no close frame.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {
@@ -139,7 +139,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch. Returns the way in which the connection must end.
+/// Sends the frames of the watch. Returns how the connection must end.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -155,13 +155,13 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// The way in which the server ends the connection.
+/// How the server ends the connection.
 enum End {
-    /// Sends a close frame.
+    /// The server sends a close frame.
     Close,
-    /// Closes the connection without a close frame.
+    /// The server closes the connection without a close frame.
     Cut,
-    /// Closes the connection in the middle of this frame.
+    /// The server closes the connection in the middle of this frame.
     Torn(Bytes),
 }
 

@@ -1,4 +1,4 @@
-//! Workloads, which are kinds that run a number of pods.
+//! The kinds of `apps/v1`, and other workloads that run a number of pods.
 
 mod controller_revision;
 mod daemon_set;

@@ -1,4 +1,4 @@
-//! A chain of validation rules that collects the errors of one object.
+//! A builder for validation: it applies rules to one object and collects the errors.
 
 use pintle_json::Json;
 
@@ -164,7 +164,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a nested value. If the value is missing, the rules get null.
+    /// Applies the rules to a nested value. If the value is missing, applies them to null.
     pub(super) fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);

@@ -44,7 +44,7 @@ const MAX_DATA: usize = 1024 * 1024;
 /// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Validates the access modes of a volume or a claim.
+/// Validates the access modes of a PersistentVolume or a PersistentVolumeClaim.
 fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let field = format!("{path}.accessModes");
@@ -70,7 +70,7 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     }
 }
 
-/// Sets the default phase of a volume or a claim.
+/// Sets the default phase of a PersistentVolume or a PersistentVolumeClaim.
 fn default_phase(object: &mut Json) {
     if let Some(status) = object.member("status")
         && status.text("/phase").is_empty()

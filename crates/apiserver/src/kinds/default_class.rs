@@ -1,4 +1,4 @@
-//! Default classes for objects that do not name a class.
+//! Finds the default class for an object without a class, such as a StorageClass.
 
 use std::cmp::Reverse;
 

@@ -16,7 +16,7 @@ pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the values of an object that must be unique in the cluster, for the index of the store.
+/// Returns the values of an object that no other object may have, for the index of the store.
 pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
@@ -36,7 +36,7 @@ pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Opt
     })
 }
 
-/// Returns whether the object matches the field selector. The fields have the values of the kind's version.
+/// Returns whether the object matches the field selector. The fields have their values in the version of the kind.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// The object with only the `field_paths` must have the same field values as the whole object.
+    /// An object that contains only the values at `field_paths` must have the same field values as the whole object.
     #[test]
     fn field_paths_cover_the_fields_of_each_kind() {
         let kinds = Kinds::builtin();

@@ -10,7 +10,8 @@ use pintle_json::Json;
 
 use crate::validate::FieldError;
 
-/// Returns an error if the spec of a mandatory object has changed. `aside` has the names of the fields that may change.
+/// Returns an error if the spec of a mandatory object has changed. `aside` contains the names of the fields that may
+/// change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -31,7 +31,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // Objects of v2 do not have these annotations.
+        // Remove these annotations, because objects of v2 do not have them.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");

@@ -96,7 +96,7 @@ impl Kinds {
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
     }
 
-    /// Returns all kinds. The built-in kinds come first, and the custom kinds follow by group.
+    /// Returns all kinds. Built-in kinds precede custom kinds, which are sorted by group.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.builtin.iter().chain(self.groups.iter().flat_map(|(_, group)| group.custom()))
     }
@@ -231,8 +231,8 @@ impl VersionKinds {
     }
 }
 
-/// Orders versions as discovery does. Stable versions precede beta versions, and beta versions precede alpha versions. Higher numbers
-/// precede lower numbers. Names that do not have the form of a version come last, in alphabetical order.
+/// Compares versions in the order of discovery. Stable versions precede beta versions, and beta versions precede alpha versions. Higher
+/// numbers precede lower numbers. Names that do not have the form of a version come last, in alphabetical order.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

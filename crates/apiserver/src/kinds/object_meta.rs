@@ -68,8 +68,8 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. An error occurs as often as in kube-apiserver, which checks the metadata in the generic
-/// code and again in the rules of the kind.
+/// Validates the metadata of an updated object. Each error occurs as often as in kube-apiserver, which checks the metadata in the
+/// generic code and again in the rules of the kind.
 pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -93,13 +93,13 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
 /// The metadata checks that the update validation of a kind repeats. They follow the generic checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
-    /// The checks for updates.
+    /// Only the checks for updates.
     Update,
-    /// The checks for new objects.
+    /// Only the checks for new objects.
     Whole,
-    /// The checks for updates, and after that the checks for new objects.
+    /// First the checks for updates, then the checks for new objects.
     UpdateThenWhole,
-    /// The checks for new objects, and after that the checks for updates.
+    /// First the checks for new objects, then the checks for updates.
     WholeThenUpdate,
     /// The checks for new objects, twice.
     WholeTwice,

@@ -89,7 +89,7 @@ pub(super) enum Disruption {
     NoBudget,
     /// The pod is not ready, and the budget allows its eviction without using a disruption.
     Exempt,
-    /// The eviction uses one disruption of the budget. This step of a task records it.
+    /// The eviction uses one disruption of the budget. The value is the task step that records this.
     Charged(PostStep),
 }
 
@@ -154,7 +154,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // As in kube-apiserver, the condition changes only when no more disruptions are allowed.
+    // As in kube-apiserver, update the condition only if no more disruptions are allowed.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

@@ -30,7 +30,7 @@ pub(crate) trait PostHandler: Sync {
     /// Returns the task for a body that has passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Returns whether the request only reads and changes nothing.
+    /// Returns whether the request only reads.
     fn is_question(&self) -> bool {
         false
     }
@@ -43,7 +43,7 @@ pub(crate) enum Task {
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
     Answer(Json),
-    /// Answers the question, sets the status of the object to the answer, and responds with the object.
+    /// Sets the status of the object to the answer to this question, and responds with the object.
     Ask(Box<Question>, Json),
     /// Issues a token for a service account.
     Token(Box<TokenGrant>),
@@ -63,7 +63,7 @@ pub(crate) enum PostStep {
 /// A function that changes an object. It can be called more than once.
 pub(crate) type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
-/// A question that the server answers with its authenticator or authorizer.
+/// A question about a user or a permission. The server answers it with its authenticator or authorizer.
 pub(crate) enum Question {
     /// Asks for the user of a token. The token must be valid for one of these audiences. An empty list means the audience of the server
     /// itself.

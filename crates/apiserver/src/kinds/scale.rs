@@ -1,4 +1,4 @@
-//! The subresource `/scale`. It shows the replicas of an object as a Scale of `autoscaling/v1`.
+//! The subresource `/scale`, which represents the replicas of an object as a Scale of `autoscaling/v1`.
 
 use std::sync::LazyLock;
 
@@ -50,7 +50,7 @@ impl Scale {
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// Returns the Scale of an object as the start of a write. A missing number of replicas is 0.
+    /// Returns the Scale of an object for a write. A missing number of replicas becomes 0.
     pub(crate) fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
@@ -94,7 +94,7 @@ impl Scale {
         )
     }
 
-    /// Returns the object with the replicas of the Scale. A missing number of replicas is 0.
+    /// Returns the object with the number of replicas of the Scale. A missing number becomes 0.
     pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());

@@ -37,7 +37,7 @@ pub(crate) trait Strategy: Send + Sync {
         Layout::Declared
     }
 
-    /// Returns the way in which kube-apiserver routes requests to the kind.
+    /// Returns how kube-apiserver routes requests to the kind.
     fn routing(&self) -> Routing {
         Routing::PerMethod
     }
@@ -132,13 +132,13 @@ pub(crate) trait Strategy: Send + Sync {
         0
     }
 
-    /// Marks an object that becomes terminating with a phase, a condition or a finalizer, in addition to the common metadata. Returns true
-    /// if this deletion must not remove the object yet.
+    /// Called when an object becomes terminating. Sets a phase, a condition or a finalizer, in addition to the common metadata. Returns
+    /// true if this deletion must not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
-    /// Returns whether something other than metadata finalizers delays the removal of a terminating object.
+    /// Returns whether a terminating object must be kept for a reason other than its metadata finalizers.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
@@ -177,7 +177,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns the field labels that a field selector may name, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
-    /// kube-apiserver has no table of labels for the kind. This changes the text of the error.
+    /// kube-apiserver has no table of labels for the kind. In that case, the error for an unsupported label has another text.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
@@ -203,12 +203,12 @@ pub(crate) trait Strategy: Send + Sync {
         Some(crate::object::text(object.at(&pointer)))
     }
 
-    /// Returns the values of a stored object that must be unique in the cluster, such as addresses.
+    /// Returns the values of a stored object that no other object may have, such as addresses.
     fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether the store caches the decoded trees of the objects. It does this for kinds whose objects other rules read often.
+    /// Returns whether the store caches the decoded trees of the objects. Use this for kinds whose objects other rules read often.
     fn is_read_often(&self) -> bool {
         false
     }
@@ -218,7 +218,7 @@ pub(crate) trait Strategy: Send + Sync {
         object
     }
 
-    /// Returns the way in which stored objects are converted to this version.
+    /// Returns how stored objects are converted to this version.
     fn form(&self) -> Form {
         Form::Stored
     }
@@ -275,7 +275,7 @@ pub(crate) trait Strategy: Send + Sync {
         Pods::Unrelated
     }
 
-    /// Returns whether the objects are only reports, like events. There are many reports, no client waits for them, and they expire.
+    /// Returns whether the objects are only reports, like events. A plan does not list changes of reports.
     fn is_report(&self) -> bool {
         false
     }

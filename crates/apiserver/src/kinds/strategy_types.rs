@@ -6,14 +6,14 @@ use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
-/// The way in which stored objects are converted to a version.
+/// How stored objects are converted to a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The objects are stored in the form of this version, so they need no conversion.
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need no conversion. The store uses this number to record that an object needs no conversion.
+    /// Only some objects need a conversion. The store uses this number to record that an object needs no conversion.
     Checked(u64),
 }
 
@@ -25,8 +25,7 @@ pub(crate) enum Origin {
     Custom,
 }
 
-/// The way in which kube-apiserver dispatches requests to a group. The responses to unknown paths and methods depend on
-/// it.
+/// How kube-apiserver dispatches requests to a group. The responses to unknown paths and methods depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// Each path has a separate route for each method.

@@ -1,4 +1,4 @@
-//! Tables, which `kubectl get` shows.
+//! The tables that `kubectl get` prints.
 
 mod durations;
 mod row;

@@ -12,7 +12,7 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Returns whether the generation has changed, which means that the desired state has changed.
+/// Returns whether the desired state has changed, according to the generation.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)

@@ -18,15 +18,15 @@ use crate::store::{Range, UpstreamObject, key};
 const PAGE: usize = 500;
 /// The `timeoutSeconds` that a watch requests.
 const WATCH_SECONDS: u64 = 300;
-/// The number of seconds by which a watch may exceed its timeout. After that, the watch is dropped, because the upstream server seems to be
-/// gone.
+/// The number of seconds by which a watch may exceed its timeout. After that, the watch is dropped, because the connection seems to be
+/// lost.
 const WATCH_GRACE: u64 = 60;
 /// The pause after a watch that ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause after a watch that failed or ended at once. The pause doubles with each further failure, up to [`LONGEST_PAUSE`].
+/// The pause after a watch that failed or ended immediately. The pause doubles with each further failure, up to [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch without events counts as ended at once if it lasts less than this time.
+/// A watch without events that ends within this time counts as ended immediately.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;

@@ -47,7 +47,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // The body of a read is dropped, because it has no meaning and a client may never end it.
+        // Drop the body of a read, because it has no meaning, and a client may never end it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -62,7 +62,7 @@ impl Live {
         for name in REQUEST_HEADERS {
             forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // The upstream server decides whether the upstream client may impersonate the user.
+        // Forward the impersonation, because the upstream server checks whether the upstream client may impersonate the user.
         let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));
         let response = match timeout_scope {

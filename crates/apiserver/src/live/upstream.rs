@@ -38,8 +38,7 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // The lock is held only while the service is cloned. Therefore, a panic cannot leave the service in an
-            // invalid state.
+            // The lock is held only while the service is cloned. Therefore, a poisoned lock can be used.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -73,7 +72,7 @@ impl Upstream {
         Err(Refusal { code, content_type, body: read_to_end(body, LARGEST_RESPONSE).await?, retry_after })
     }
 
-    /// Reads a path of the upstream server, and parses the response as JSON.
+    /// Sends a GET for a path to the upstream server, and parses the response as JSON.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { read_to_end(self.open(path).await?, LARGEST_RESPONSE).await };
         let body = tokio::time::timeout(UPSTREAM_TIMEOUT, read).await.unwrap_or_else(|_| Err(Refusal::timeout()))?;

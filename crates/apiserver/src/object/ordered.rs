@@ -5,8 +5,8 @@ use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that serializes kind, apiVersion and metadata before other members. The members of the metadata are
-/// ordered, too.
+/// An object that serializes kind, apiVersion and metadata before other members. The members of the metadata are also
+/// ordered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 

@@ -15,8 +15,8 @@ const IGNORED: [&str; 6] = [
 ];
 /// Fields that are set while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify the items of a list. The first of them is used that exists in all items and has a different value in each
-/// item.
+/// The members that can identify the items of a list. A list uses the first of these members that exists in all items and has a different
+/// value in each item.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. The values of a Secret's data are hidden.

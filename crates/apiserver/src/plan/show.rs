@@ -37,7 +37,7 @@ pub struct PlannedChange {
     /// The fields that would change. For a new object, these are all of its fields. For a deletion, the list is empty, except for changed
     /// fields of an object that finalizers still keep.
     pub fields: Vec<PlannedField>,
-    /// The finalizers that would delay the removal of a deleted object.
+    /// The finalizers that would delay the removal of the object, if it is deleted.
     pub waits_for: Vec<String>,
     /// Whether the object has changed in the cluster since the plan first wrote it. In this case, the controller would read a different
     /// state from the cluster.

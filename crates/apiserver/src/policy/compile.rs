@@ -8,19 +8,19 @@ use pintle_json::Json;
 
 use super::environment::{self, Optional};
 
-/// Compiles the expressions of one policy. The variables that were compiled before can be used by later expressions.
+/// Compiles the expressions of one policy. An expression can use the policy's variables that were compiled earlier.
 #[derive(Debug)]
 pub(crate) struct Expressions {
-    /// The environment without variables of the policy.
+    /// The environment for match conditions, without the policy's variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The full environment with the types of mutations. It is created when all variables are known.
+    /// The full environment with the types of mutations. It is created after all variables are compiled.
     mutations: OnceCell<Environment>,
 }
 
 impl Expressions {
-    /// `spec` is the spec of the policy.
+    /// Creates a compiler for the policy with this spec.
     pub(crate) fn new(spec: &Json) -> Self {
         let params = spec.has("/paramKind");
         let has_variables = spec.list("/variables").next().is_some();
@@ -60,7 +60,8 @@ impl Expressions {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation: a list of `JSONPatch` if `is_patch`, or else an apply configuration of the type `Object`.
+    /// Compiles a mutation. If `is_patch` is true, its result is a list of `JSONPatch`. Otherwise, its result is an
+    /// apply configuration of the type `Object`.
     pub(crate) fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -74,7 +75,7 @@ impl Expressions {
     }
 }
 
-/// Whether the name can be used as `variables.name`.
+/// Returns whether an expression can refer to a variable with this name as `variables.name`.
 pub(crate) fn is_identifier(name: &str) -> bool {
     const RESERVED: [&str; 21] = [
         "true",
@@ -105,7 +106,7 @@ pub(crate) fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// Compiles an expression whose result must have one of these types. Without types, any will do.
+/// Compiles an expression whose result must have one of these types. If `types` is empty, the result can have any type.
 fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Program, String> {
     let program = environment.compile(text).map_err(|error| format!("compilation failed: {error}"))?;
     let found = program.result_type();
@@ -120,10 +121,10 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy whose expressions are compiled. An expression that does not compile has the error.
+/// A policy with its compiled expressions. If an expression does not compile, the policy contains the error instead.
 #[derive(Debug)]
 pub(crate) struct CompiledPolicy {
-    /// Whether errors deny the request: the `failurePolicy`.
+    /// Whether errors deny the request, according to the `failurePolicy`.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
@@ -151,7 +152,7 @@ pub(super) struct Variable {
 /// A mutation.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// Whether the result is a JSON patch. Otherwise it is an apply configuration.
+    /// Whether the result of the expression is a JSON patch. Otherwise it is an apply configuration.
     pub(super) is_patch: bool,
     pub(super) expression: Expression,
 }
@@ -165,7 +166,7 @@ pub(super) struct Validation {
 }
 
 impl CompiledPolicy {
-    /// `spec` is the spec of a stored policy.
+    /// Compiles the policy with this spec.
     pub(crate) fn new(spec: &Json) -> Self {
         let mut expressions = Expressions::new(spec);
         let match_conditions = spec.list("/matchConditions").map(|condition| {
@@ -224,12 +225,13 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Whether the policy is evaluated again after later changes of the object: the `reinvocationPolicy`.
+    /// Returns whether the policy is evaluated again after later changes of the object, according to the
+    /// `reinvocationPolicy`.
     pub(crate) fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }
 
-    /// Whether errors of the configuration and of expressions deny the request.
+    /// Returns whether errors in the configuration and in expressions deny the request.
     pub(crate) fn fails(&self) -> bool {
         self.fails
     }

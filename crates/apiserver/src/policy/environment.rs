@@ -1,20 +1,20 @@
-//! The variables of policies' expressions.
+//! Declares the variables that expressions of policies can use.
 
 use pintle_cel::{Environment, Type};
 
-/// The object type of `variables`.
+/// The name of the type of `variables`.
 const VARIABLES: &str = "kubernetes.variables";
 
-/// The optional variables of an expression.
+/// The optional variables that an expression can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
-    /// `params`: the policy has a `paramKind`.
+    /// Whether the policy has a `paramKind`, so that expressions can use `params`.
     pub(super) params: bool,
-    /// `authorizer` and `authorizer.requestResource`.
+    /// Whether expressions can use `authorizer` and `authorizer.requestResource`.
     pub(super) authorizer: bool,
 }
 
-/// Returns the environment without the policy's own variables.
+/// Returns the environment without the variables that the policy defines.
 pub(super) fn base(optional: Optional) -> Environment {
     let mut environment = Environment::new()
         .variable("object", Type::Dyn)
@@ -32,12 +32,12 @@ pub(super) fn base(optional: Optional) -> Environment {
     with_namespace(with_request(environment))
 }
 
-/// Declares the object `variables`, whose fields are the policy's own variables.
+/// Declares the object `variables`. Its fields are the variables that the policy defines.
 pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares a variable of the policy.
+/// Declares one variable that the policy defines.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: Type) -> Environment {
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
 }

@@ -9,32 +9,32 @@ use pintle_json::Json;
 use super::CompiledPolicy;
 use super::compile::{Expression, Validation, Variable};
 
-/// The limits of costs: one expression, all validations of a policy, and all of its match conditions.
+/// The cost limits of one expression, of all validations of a policy, and of all its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-/// The longest message of a message expression, in bytes.
+/// The maximum length of the result of a message expression, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
-/// How deep variables can refer to other variables. kube-apiserver has no limit.
+/// The maximum depth of references from variables to other variables. kube-apiserver has no limit.
 const MAX_DEPTH: usize = 64;
 
-/// The values of the variables.
+/// The values of the variables that expressions can use.
 pub(crate) struct Inputs<'a> {
-    /// `None` for a deletion.
+    /// The new object. `None` for a deletion.
     pub(crate) object: Option<&'a Json>,
     pub(crate) old_object: Option<&'a Json>,
     pub(crate) params: Option<&'a Json>,
     pub(crate) request: &'a Json,
-    /// `None` for a cluster-scoped object.
+    /// The namespace of the object. `None` for a cluster-scoped object.
     pub(crate) namespace: Option<&'a Json>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// What the request asks, without the verb.
+    /// The resource of the request, for authorization checks. The verb is not set.
     pub(crate) resource: Question,
 }
 
-/// Why a policy denies a request.
+/// The reason why a policy denies a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) message: String,
@@ -48,12 +48,12 @@ impl Denial {
     }
 }
 
-/// The result of a policy.
+/// The result of the evaluation of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Failed validations, for which the actions of the binding decide.
+    /// The failed validations. The actions of the binding determine their effect.
     pub(crate) denials: Vec<Denial>,
-    /// Failed audit annotations, which always deny the request.
+    /// The failed audit annotations, which always deny the request.
     pub(crate) annotation_denials: Vec<Denial>,
 }
 
@@ -73,7 +73,7 @@ impl CompiledPolicy {
                 Ok(result) => results.push(result),
             }
         }
-        // As in kube-apiserver, messages compute the variables again.
+        // As in kube-apiserver, message expressions compute the variables again.
         let messages = Scope::new(self, inputs, scope.budget.get());
         let mut verdict = Verdict::default();
         for (validation, result) in self.validations.iter().zip(results) {
@@ -100,7 +100,8 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns whether all match conditions are met. If none is false, an error counts as the failure policy says.
+    /// Returns whether all match conditions are met. If no condition is false but one has an error, the result depends
+    /// on the failure policy.
     pub(crate) fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
@@ -132,7 +133,7 @@ impl CompiledPolicy {
     }
 }
 
-/// The budget ran out.
+/// The error for an exhausted cost budget.
 pub(super) struct Stop;
 
 /// The evaluation of expressions that share variables and a budget.
@@ -144,7 +145,7 @@ pub(super) struct Scope<'a> {
     budget: Cell<u64>,
     /// The values of the policy's variables. Each is computed when an expression first reads it.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// How many variables are being computed.
+    /// The number of variables that are being computed, one inside the other.
     depth: Cell<usize>,
 }
 
@@ -162,7 +163,7 @@ impl<'a> Scope<'a> {
         Self { policy, inputs, data, budget: Cell::new(budget), variables, depth: Cell::new(0) }
     }
 
-    /// Returns the value of an expression, or a message with its error.
+    /// Returns the value of an expression, or its error message.
     fn evaluate(&self, expression: &Expression) -> Result<Result<Value<'a>, String>, Stop> {
         let program = match &expression.program {
             Ok(program) => program,
@@ -198,7 +199,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Returns the value of a variable of the policy.
+    /// Returns the value of a variable that the policy defines.
     fn variable(&self, at: usize) -> Result<Value<'a>, Failure> {
         if let Some(known) = self.variables[at].get() {
             return known.clone();

@@ -1,27 +1,27 @@
-//! Which requests a policy or a binding is about.
+//! Determines which requests a policy or a binding matches.
 
 use pintle_json::Json;
 
 use crate::object::metadata;
 use crate::selector;
 
-/// A request under one of the names of its resource.
+/// The attributes of a request, for one of the groups and versions in which its resource is served.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
-    /// The plural.
+    /// The plural name of the resource.
     pub(crate) resource: &'a str,
-    /// Empty for the object itself.
+    /// The subresource. Empty for the object itself.
     pub(crate) subresource: &'a str,
-    /// In upper case.
+    /// The operation, in upper case.
     pub(crate) operation: &'a str,
     pub(crate) name: &'a str,
-    /// Whether the object is in a namespace. A Namespace is not.
+    /// Whether the object belongs to a namespace. `false` for a Namespace.
     pub(crate) is_namespaced: bool,
 }
 
-/// The data that selectors match.
+/// The objects that selectors are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matched<'a> {
     pub(crate) object: Option<&'a Json>,
@@ -30,8 +30,8 @@ pub(crate) struct Matched<'a> {
     pub(crate) namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first candidate that matches, or `None`. The first candidate is the request in the version of its sender. The others have
-/// other versions of the resource; they count unless the match policy is `Exact`.
+/// Returns the index of the first candidate that matches, or `None`. The first candidate has the version of the request. The other
+/// candidates have other versions of the resource, and are ignored if the match policy is `Exact`.
 pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);

@@ -9,20 +9,20 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// How deep values of expressions are searched for objects.
+/// The maximum nesting depth at which the result of an expression is searched for objects.
 const MAX_DEPTH: usize = 256;
 
-/// Why a mutation has no result.
+/// The reason why a mutation has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MutationError {
-    /// The mutation failed. The failure policy decides.
+    /// The mutation failed. The failure policy determines whether the request is denied.
     Failed(String),
-    /// The result is no object of the kind. The request fails.
+    /// The result is not a valid object of the kind. The request fails regardless of the failure policy.
     Undecodable(String),
 }
 
 impl CompiledPolicy {
-    /// Returns the object of the inputs after a mutation. The match conditions are not evaluated.
+    /// Applies a mutation to the object in `inputs`, and returns the result. Does not evaluate the match conditions.
     ///
     /// # Panics
     ///
@@ -72,13 +72,13 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     let patch = PatchBody::json(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
-        // As in kube-apiserver, the whole patch has no effect then.
+        // As in kube-apiserver, the whole patch has no effect if a `test` operation fails.
         Err(PatchError::TestFailed) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }
 }
 
-/// Returns the JSON patch of a list of the type `JSONPatch`.
+/// Converts a list of the type `JSONPatch` to a JSON patch.
 fn operations(value: &Value<'_>) -> Result<Json, String> {
     let Value::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".into());
@@ -113,7 +113,8 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
     value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
 }
 
-/// Checks that the type of each object has the path of its field, such as `Object.spec` for the field `spec`.
+/// Checks the type of each object in the result. The name of the type must be the path of the field, such as
+/// `Object.spec` for the field `spec`.
 fn check_type_names(value: &Value<'_>) -> Result<(), String> {
     let Value::Object(object) = value else { return Ok(()) };
     let mut errors = Vec::new();

@@ -38,7 +38,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Lets all plugins and policies change the object. If a policy changes the object, they run a second time.
+/// Runs mutating admission: all plugins and policies can change the object. If a policy changes the object, they run a
+/// second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Reinvocation::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -53,7 +54,8 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
     policies::mutate(registry, request, runs)
 }
 
-/// Lets all plugins validate the object. Returns the quota updates that must be committed together with the object.
+/// Runs validating admission with all plugins. Returns the quota updates that must be committed together with the
+/// object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.chain {
@@ -77,7 +79,7 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs both phases of admission. This is for requests that need no other phases between the two admission phases.
+    /// Runs both phases of admission. Use it for requests without other phases between the two.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
@@ -140,7 +142,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks the rights that some writes need in addition to the right for the write.
+/// A plugin that checks the permissions that some writes need in addition to the permission for the write.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -224,7 +226,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the data that limit ranges and quotas check. Returns `None` if the request does not write an object.
+/// Returns the write for the checks of limit ranges and quotas. Returns `None` if the request does not write an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;

@@ -10,22 +10,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The maximum size of a request body, in bytes.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// The number of bytes that are read from a body that is too large. If the server did not read them, the client might
-/// not receive the error response.
+/// The maximum number of bytes that are read from a body that is too large. If the server did not read them, the client
+/// might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
-/// The number of bytes of large bodies that may be processed at the same time. Processing can take hundreds of times
-/// the memory of a body.
+/// The maximum total size of large bodies that are processed at the same time, in bytes. Processing can take hundreds
+/// of times the memory of a body.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies in use. The budget counts received bytes, not the announced
-/// length.
+/// The memory budget for incomplete bodies and for bodies that are being processed. The budget counts received bytes,
+/// not the announced length.
 ///
 /// No upload waits for budget, because incomplete uploads would wait for each other. Instead, the budget evicts
-/// incomplete bodies. Large bodies are evicted before small bodies. Among large bodies, the oldest is evicted first,
-/// because its client had the most time to finish. Therefore, a client that sends slowly does not block other clients,
-/// and many large bodies do not block small bodies.
+/// incomplete bodies. Large bodies are evicted before small bodies. The oldest large body is evicted first, because its
+/// client had the most time to finish. Therefore, a client that sends slowly does not block other clients, and many
+/// large bodies do not block small bodies.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -119,7 +119,7 @@ impl BodyBudget {
             return bytes;
         }
         let size = u32::try_from(bytes.len().min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
-        // The call fails only if the semaphore is closed, which never happens.
+        // Acquiring a permit fails only if the semaphore is closed, which never happens.
         let permit = self.processing.clone().acquire_many_owned(size).await.ok();
         Bytes::from_owner(BodyInProcess { bytes, _permit: permit })
     }

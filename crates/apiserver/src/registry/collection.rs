@@ -17,7 +17,7 @@ impl Registry {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops between two deletions. Each deletion is complete or undone.
+    /// Dropping the future stops the method between two deletions. Each deletion is complete or has no effect.
     pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,

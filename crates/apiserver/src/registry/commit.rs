@@ -1,7 +1,7 @@
 //! Commits of objects that requests write, with a size check.
 //!
-//! Some writes have no size check. An object can always be marked as deleted. The initial objects of a server, restored
-//! snapshots, the cluster's objects in a plan, and quota updates are not checked either.
+//! These writes have no size check: marking an object as deleted, the initial objects of a server, restored snapshots,
+//! the cluster's objects in a plan, and quota updates.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// A position in a list, and the revision that the list shows.
+/// A position in a list, and the revision of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContinueToken {
     /// The revision. `None` means the newest state.

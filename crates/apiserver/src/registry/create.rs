@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of attempts of a create if other writes change its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// An object that will be created. It is the result of all phases that do not depend on its name.
+/// An object after all phases of a create that do not depend on its name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -32,8 +32,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`. Ignores the name in `target`. If another object has the generated name, the
-    /// server generates a new one.
+    /// Creates an object in `target`. Ignores the name in `target`. If another object has the generated name, the server generates another
+    /// name.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -56,7 +56,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a claim has changed since it was checked, so the attempt is repeated.
+                // The namespace, the definition, a quota or a claim has changed since it was checked, so try again.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;
@@ -189,7 +189,7 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that is already in use. If the server generated the name from `base`, the error asks the
+/// Returns the AlreadyExists error for a name that is already in use. If the server generated the name from `base`, the error tells the
 /// client to retry. As in kube-apiserver, the error has this text for every object with a `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);

@@ -36,8 +36,8 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Deletes an object as [`delete`](Self::delete) does. `requested` is the target in the path of the request, which
-    /// is the object or its collection.
+    /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target in the path of the
+    /// request, which is the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -96,7 +96,7 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // An object with a grace period is always visible as terminating before it is removed.
+        // If the kind has a grace period, the object is always visible as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
             // A dry run returns the object with the changes that the options cause. A real deletion removes the object
@@ -199,7 +199,7 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 /// Returns the finalizers of the object after the delete options are applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Reports, such as events, have no dependents.
+    // Ignore the propagation policy for reports, such as events, because reports have no dependents.
     if kind.strategy.is_report() {
         return present;
     }

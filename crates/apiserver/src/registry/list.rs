@@ -58,7 +58,7 @@ impl Selection {
             let labels = stored.labels();
             self.labels.matches_by(|key| labels.value(key))
         };
-        // The labels can be read from any version, because they are the same in all versions of a kind.
+        // Read the labels from the stored version, because labels are the same in all versions of a kind.
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
@@ -158,14 +158,14 @@ pub(crate) struct ListReply {
     pub(crate) remaining: Option<usize>,
 }
 
-/// The state that a list shows.
+/// The state of the store from which a list is created.
 enum Moment {
     Newest,
     Exactly(u64),
 }
 
 impl Registry {
-    /// Returns one object in the version of its kind.
+    /// Returns one object in the version of `kind`.
     pub(crate) fn get(&self, target: &RequestTarget) -> Outcome<Served> {
         match self.virtual_object(target) {
             Some(found) => found,

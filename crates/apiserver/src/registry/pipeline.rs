@@ -28,8 +28,8 @@ pub(super) struct Complete {
 }
 
 impl Registry {
-    /// Runs the phases before the rules of the kind. These phases are defaults, managed fields, mutating admission and
-    /// checks of granted rights.
+    /// Runs the phases before the rules of the kind: defaults, managed fields, mutating admission and the check for
+    /// privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -156,7 +156,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Restores the fields that this write cannot change. This is the status, or all fields except the status.
+    /// Restores the fields that this write cannot change. A write of the object cannot change the status. A write of
+    /// `/status` can change only the status.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -181,7 +182,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Returns an error if the object is invalid. Adds warnings about questionable values.
+    /// Returns an error if the object is invalid. Adds warnings about values that are probably mistakes.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();
@@ -213,7 +214,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores metadata that updates cannot change and need not contain.
+/// Restores metadata that an update cannot change and may omit.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");

@@ -17,8 +17,8 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldErrors;
 
-/// The maximum number of existing pods that are checked when a namespace becomes stricter, and the maximum time for
-/// these checks.
+/// The maximum number of existing pods that are checked when the policy of a namespace becomes stricter, and the
+/// maximum time for these checks.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
@@ -131,7 +131,7 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns the warnings about existing pods of a namespace that becomes stricter. These pods keep running.
+/// Returns the warnings about existing pods when the policy of a namespace becomes stricter. These pods keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
@@ -258,7 +258,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // Pods of other owners, and the first pod of the controller, come first.
+        // The first pod of each owner precedes further pods of the controller.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

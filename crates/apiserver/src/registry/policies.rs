@@ -1,4 +1,4 @@
-//! The admission policies in CEL.
+//! The admission plugins for policies in CEL.
 
 mod authorizer;
 mod mutating;

@@ -1,4 +1,4 @@
-//! Writes of the server itself, to which the rules for clients do not apply.
+//! Writes of the server itself. The rules for writes of clients do not apply to them.
 
 use pintle_json::Json;
 

@@ -17,7 +17,7 @@ use crate::store::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members, for objects that are trees.
+    /// The order of the members. It is used only if the object is a tree.
     order: Order,
     content: ServedContent,
 }
@@ -96,8 +96,8 @@ impl Served {
             },
         }
         if joint > start {
-            // The opening bracket of the object is replaced with the comma after `apiVersion` and `kind`. An empty
-            // object needs no comma.
+            // Replace the opening bracket of the object with the comma after `apiVersion` and `kind`. An empty object
+            // needs no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -165,7 +165,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The result of a write.
+/// The object that a write has stored or would store.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

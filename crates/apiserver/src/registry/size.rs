@@ -51,7 +51,7 @@ fn json(value: &Json) -> usize {
         }
     }
     let mut length = Length(0);
-    // The writer only counts bytes, so it cannot fail.
+    // Writing cannot fail, because the writer only counts bytes.
     let _ = pintle_json::to_writer(&mut length, value);
     length.0
 }

@@ -21,13 +21,13 @@ use crate::store::{Encoding, SAME};
 pub(crate) enum Transform {
     /// The objects are served unchanged.
     None,
-    /// A `PartialObjectMetadata`, or a list of such objects.
+    /// Only the metadata, as a `PartialObjectMetadata` or a list of such objects.
     Metadata { api_version: String },
-    /// A `Table` of the objects.
+    /// The objects as a `Table`.
     Table { api_version: String, include: Include },
 }
 
-/// The `object` of a table row, as selected by `includeObject`.
+/// The content of `object` in a table row, as selected by `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,

@@ -43,7 +43,7 @@ impl Registry {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops between two attempts. Each attempt is complete or undone.
+    /// Dropping the future stops the method between two attempts. Each attempt is complete or has no effect.
     pub(crate) async fn guaranteed_update(
         &self,
         target: &RequestTarget,
@@ -54,7 +54,8 @@ impl Registry {
         loop {
             match self.try_update(target, source, by)? {
                 Ok(written) => return Ok(written),
-                // A retry cannot succeed while another object has the claim, such as an address.
+                // Return the error, because a retry cannot succeed while another object has the claim, such as an
+                // address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
                 }
@@ -122,7 +123,7 @@ impl Registry {
     }
 
     /// Handles an update of an absent object. A PUT creates the object if the kind allows this, even through a
-    /// subresource. An apply also creates the object.
+    /// subresource. An apply always creates the object.
     fn update_absent(
         &self,
         target: &RequestTarget,

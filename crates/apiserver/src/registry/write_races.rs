@@ -76,7 +76,7 @@ fn remove(registry: &Registry, target: &RequestTarget) {
     registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
-/// Writes an object as a request does.
+/// Writes an object in the same way as a client request.
 fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
     registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))

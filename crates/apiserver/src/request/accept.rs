@@ -57,7 +57,7 @@ impl Clause {
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Returns whether the clause asks for an indented response.
+    /// Returns whether the clause requests an indented response.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }
@@ -77,9 +77,9 @@ impl Clause {
     }
 }
 
-/// Returns the clauses of an `Accept` header. The best clause is first. Clauses are sorted by quality. Exact types
-/// precede wildcards of the same quality. All other clauses stay in the order of the header. A missing or empty header
-/// accepts everything.
+/// Returns the clauses of an `Accept` header. The best clause is first: clauses are sorted by quality, and exact types
+/// precede wildcards of the same quality. Clauses that are equal in this respect keep the order of the header. A
+/// missing or empty header accepts everything.
 pub(crate) fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];

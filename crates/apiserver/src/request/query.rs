@@ -9,7 +9,7 @@ use crate::failure::Failure;
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the text after the question mark. Drops parts with an invalid escape or a raw `;`.
+    /// Parses the text after the question mark. Drops parameters with an invalid escape or a raw `;`.
     pub(crate) fn parse(text: &str) -> Self {
         let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
         Self(

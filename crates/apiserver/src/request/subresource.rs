@@ -1,4 +1,4 @@
-//! The subresources that the server knows.
+//! The subresources that the server supports.
 
 /// The subresource that a request names. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. The time limits match kube-apiserver. If kube-apiserver would wait forever in a phase,
-//! the limit of another phase applies.
+//! Closes connections whose clients are too slow. The time limits match kube-apiserver. If kube-apiserver has no limit for a phase, this
+//! server uses the limit of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -21,14 +21,14 @@ use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection without a request.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after its deadline in which a response may still be sent. The response that reports the timeout needs this time.
+/// The time after its deadline in which a response may still be sent. It is needed to send the response that reports the timeout.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 /// The activity of one connection. It determines the time at which the connection is closed.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
-    /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
+    /// The notification that wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
     earlier_deadline: Notify,
     /// The memory of received bytes that do not belong to an open request.
     head: Mutex<RequestHead>,
@@ -61,7 +61,7 @@ impl ConnectionState {
         self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// Returns the deadline, and records that a task sleeps until then.
+    /// Returns the deadline, and records that a task sleeps until the deadline.
     fn schedule_check(&mut self) -> Option<Instant> {
         self.next_check = self.deadline();
         self.next_check
@@ -202,8 +202,8 @@ impl Drop for OpenRequest {
 
 /// A response body that keeps its request open until the body is dropped.
 ///
-/// HTTP/2 bodies are passed to hyper in chunks of limited size. The task of a stream cannot take back data that it has passed to hyper,
-/// even if the client never reads. With chunks, hyper buffers at most one chunk of an unread stream.
+/// HTTP/2 bodies are passed to hyper in chunks of limited size. Data that was passed to hyper stays in memory, even if the client never
+/// reads. With chunks, hyper buffers at most one chunk of an unread stream.
 #[derive(Debug)]
 pub(super) struct TrackedBody {
     body: crate::http::ResponseBody,
@@ -250,7 +250,7 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // hyper asks for the full size, and only before the body begins.
+        // Return the full size, because hyper calls this method only before the body begins.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }

@@ -1,5 +1,5 @@
-//! Creates the objects that every cluster has before a controller runs. These are namespaces, RBAC roles and bindings, flow schemas,
-//! priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
+//! Creates the objects that every cluster has before a controller runs: namespaces, RBAC roles and bindings, flow schemas, priority
+//! classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
 //! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line is one object, and the
 //! lines are in the order of creation. The objects are in stored form except for UIDs and times, so they are written directly to the store.

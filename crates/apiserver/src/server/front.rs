@@ -16,7 +16,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Serves a request, as [`respond`](crate::http::respond) does.
+    /// Serves a request in the same way as [`respond`](crate::http::respond).
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

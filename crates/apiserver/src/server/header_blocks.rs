@@ -26,7 +26,7 @@ pub(super) enum HeaderBlocks {
     Http2(Frames),
 }
 
-/// The parser state for HTTP/2 frames. It contains only what header blocks need.
+/// The parser state for HTTP/2 frames. It contains only data about header blocks.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; FRAME_HEAD],
@@ -38,7 +38,7 @@ pub(super) struct Frames {
     begun: u64,
     /// The size of the complete frames of the latest header block, in bytes. `None` if this block has ended.
     open: Option<usize>,
-    /// The highest stream ID so far. A block on a stream that is not newer consists of trailers.
+    /// The highest stream ID so far. A header block on a stream with a lower or equal ID consists of trailers.
     last_stream: u32,
     is_trailers: bool,
     /// The memory of trailers that arrived since the connection was last idle, in bytes. It is counted because the handler may never read

@@ -22,11 +22,11 @@ use super::thread::{OwnRuntime, server_ended};
 /// A service that calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// It is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it, too. All
-/// clones reach the same server.
+/// It is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can also use it. All
+/// clones call the same server.
 ///
-/// The server handles a request as if it came over a connection, with the same checks, faults and deadlines. It uses only the path and the
-/// query of the URI. The caller is an administrator, unless the request has an `Authorization` header.
+/// The server handles a request in the same way as a request over a connection, with the same checks, faults and deadlines. It uses only
+/// the path and the query of the URI. The caller is an administrator, unless the request has an `Authorization` header.
 ///
 /// A call has no connection. Therefore, these features are absent:
 ///
@@ -36,7 +36,7 @@ use super::thread::{OwnRuntime, server_ended};
 ///
 /// # Cancel safety
 ///
-/// Dropping the future leaves each write either complete or not started.
+/// If the future is dropped, each write is either complete or has no effect.
 ///
 /// # Examples
 ///
@@ -92,12 +92,12 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error if the server has ended. It is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server ended before the
-    /// call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it ended during the call.
+    /// The error for a server that has ended. It is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server ended before
+    /// the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it ended during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    /// Returns `Ready` at once, because the server can always accept a call.
+    /// Returns `Ready` immediately, because the server can always accept a call.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -116,7 +116,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // The socket of an upgrade is dropped, because an upgrade needs a connection.
+            // Drop the socket of an upgrade, because an upgrade needs a connection.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,

@@ -127,7 +127,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request);
         async move {
-            // The budget for request heads is exhausted. With HTTP/1, this error closes the connection. With HTTP/2, it resets the stream.
+            // Return an error, because the budget for request heads is exhausted. With HTTP/1, this error closes the connection. With
+            // HTTP/2, it resets the stream.
             let open = open?;
             if let Some(refusal) = refusal {
                 return Ok(refusal.map(|body| TrackedBody::new(body, open, version)));

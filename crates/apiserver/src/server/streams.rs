@@ -42,7 +42,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // The stream sets the deadline, and it is polled before this future.
+        // The stream sets the deadline when it is polled, before this future is polled.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)

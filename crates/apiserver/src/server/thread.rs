@@ -21,7 +21,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller is gone, the server is dropped and ends.
+        // If the caller was dropped, the server is dropped and ends.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -87,7 +87,7 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // A watch must not stop the clock of the caller's runtime.
+        // Do not stop the clock for a watch, because a watch can last for a long time.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;

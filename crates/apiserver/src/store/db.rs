@@ -33,11 +33,11 @@ use crate::store::{
 /// have to re-list after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// The new value of an object that is committed with another object, such as a quota.
+/// A charge: the new value of an object, such as a quota, that is committed together with another object.
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,
-    /// The revision that the new value is based on.
+    /// The revision from which the new value was computed.
     pub(crate) at: u64,
     pub(crate) value: Json,
 }
@@ -125,7 +125,7 @@ impl Db {
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // This runs without the lock, because it may have to undo many changes.
+        // Compute the state without the lock, because this may have to undo many changes.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
@@ -136,8 +136,8 @@ impl Db {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Runs `question` while the lock is held. This is for reads of the past or of claims, which [`now`](Self::now)
-    /// cannot answer.
+    /// Calls `question` while the lock is held. Use it to read past states or claims, which [`now`](Self::now) does not
+    /// contain.
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -165,8 +165,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object that is being deleted, as [`put`](Self::put) does. If another object has one of its claims, the
-    /// object is written without claims.
+    /// Writes an object that is being deleted, in the same way as [`put`](Self::put). If another object has one of its
+    /// claims, the object is written without claims.
     pub(crate) fn put_leaving(
         &self,
         resource: &ResourceKey,
@@ -248,7 +248,7 @@ impl Db {
         inner.followers.remove(resource);
     }
 
-    /// Runs `question`, and follows the changes of the resource that come after the state that `question` reads.
+    /// Calls `question`, and follows the changes of the resource after the state that `question` reads.
     pub(crate) fn follow<R>(
         &self,
         resource: &ResourceKey,

@@ -124,7 +124,7 @@ pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
     /// The size of all errors in bytes.
     size: usize,
-    /// Errors that the write does not fail for.
+    /// Failed rules that do not reject the write, and are sent as warnings.
     warnings: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ impl FieldErrors {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Whether there are no errors. There may be warnings.
+    /// Returns whether there are no errors. There may be warnings.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -168,7 +168,7 @@ impl FieldErrors {
         self.all.iter().map(|error| error.field.clone()).collect()
     }
 
-    /// Whether an error has one of these types.
+    /// Returns whether an error has one of these types.
     pub(crate) fn has_type(&self, types: &[FieldErrorType]) -> bool {
         self.all.iter().any(|error| types.contains(&error.reason))
     }

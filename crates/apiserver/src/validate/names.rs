@@ -35,7 +35,7 @@ const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// a generated name and may end with `-`.
 pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // The dash may end the text because a generated suffix follows. Go also drops the byte before the dash, so this byte is never
+    // A dash is allowed at the end, because a generated suffix follows. Go also drops the byte before the dash, so this byte is never
     // validated.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
@@ -66,7 +66,7 @@ pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
     }
 }
 
-/// Returns the reasons why a text is not an annotation key. The rules are the rules for label keys, ignoring letter case.
+/// Returns the reasons why a text is not an annotation key. The rules are the same as for label keys, but letter case is ignored.
 pub(crate) fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }

@@ -15,8 +15,8 @@ use support::cpu_time;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_for_a_heavy_body_grows_linearly() {
-    // For four times the input, linear work takes four times as long, and quadratic work takes sixteen times as long. The test uses the
-    // minimum of a few tries.
+    // With four times the input, a linear algorithm takes four times as long, and a quadratic algorithm takes sixteen times as long. The
+    // test uses the minimum of a few tries.
     const MOST: u32 = 8;
     const TRIES: usize = 8;
     let effort = async |heavy: &Heavy| {

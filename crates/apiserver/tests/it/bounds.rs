@@ -1,6 +1,6 @@
 //! Tests that responses and results are bounded. The requests have a legal size, but their results would take gigabytes without a limit.
-//! One example is a long name that thousands of errors repeat. Other examples are defaults of thousands of items, and rules that combine
-//! all verbs with all resources.
+//! Examples are a long name that thousands of errors repeat, defaults of thousands of items, and rules that combine all verbs with all
+//! resources.
 
 use http::{Method, Request};
 use http_body_util::Full;

@@ -1,4 +1,4 @@
-//! Tests of CertificateSigningRequests: the requesting user, and the rights to approve and sign.
+//! Tests of CertificateSigningRequests: the requesting user, and the permissions to approve and sign.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +47,7 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Grants bob all rights on requests. These do not include the right to approve or sign.
+/// Grants bob all permissions on certificate signing requests. These do not include the permission to approve or sign.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -137,7 +137,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
         let wanted = format!("user not permitted to {verb} requests with signerName \"example.org/s\"");
         assert!(message.ends_with(&wanted), "{message}");
     }
-    // Rights for another signer or another verb are not sufficient.
+    // Permissions for another signer or another verb are not sufficient.
     grant(&server, "", "other-signer", on("approve", "example.org/t")).await;
     grant(&server, "", "other-domain", on("sign", "example.com/*")).await;
     grant(&server, "", "signs", on("sign", "example.org/s")).await;
@@ -145,7 +145,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // An update needs the right on the signer only if it changes the certificate or the conditions.
+    // An update needs the permission on the signer only if it changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }

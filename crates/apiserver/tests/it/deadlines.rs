@@ -182,7 +182,7 @@ fn idle_connections_do_not_block_other_requests() {
     });
 }
 
-/// During the offloaded work, only this test advances the paused clock.
+/// While a step is offloaded, only this test advances the paused clock.
 #[tokio::test(start_paused = true)]
 async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let server = std::sync::Arc::new(server().await);
@@ -193,7 +193,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // The work has begun when other threads use CPU time.
+    // The offloaded step has begun when other threads use CPU time.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;

@@ -22,8 +22,8 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that responds to forwarded requests with one line after a delay. It responds to all other requests as a
-/// server does.
+/// A cluster that responds to forwarded requests with one line after a delay. It responds to all other requests like an
+/// ordinary server.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,

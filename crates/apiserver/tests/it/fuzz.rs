@@ -287,7 +287,7 @@ async fn random_requests_get_consistent_responses() {
             tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no response in time: {context}"));
         oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &context).await;
     }
-    // The requests must be a mix of valid and invalid ones.
+    // The requests must be a mix of valid and invalid requests.
     let Oracle { accepted, refused, .. } = oracle;
     assert!(accepted > REQUESTS / 40 && refused > REQUESTS / 4, "seed {seed}: {accepted} accepted, {refused} refused");
     assert_eq!(get(&server, "/readyz").await.code, 200);

@@ -40,16 +40,17 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that the work is done on other threads, although the server runs on this thread. Compares the CPU time that this thread needs
-/// between two responses with the CPU time of the other threads. Therefore, the load and the speed of the machine do not matter.
+/// Asserts that processing is offloaded to other threads, although the server runs on this thread. Compares the CPU time that this thread
+/// needs between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load and the speed of
+/// the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
     // With this CPU time, a response takes at most a second if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
-    // This thread needs about 4 ms, and the other threads need 13 to 700 ms. If the work is not offloaded, the other threads need almost no
-    // time. One good try is sufficient.
+    // This thread needs about 4 ms, and the other threads need 13 to 700 ms. Without offloading, the other threads need almost no time. One
+    // successful try is sufficient.
     const TRIES: usize = 4;
     let mut tries: Vec<(Duration, Duration)> = Vec::new();
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {
@@ -61,7 +62,7 @@ where
     }
 }
 
-/// Returns the maximum CPU time of this thread between two responses during the work.
+/// Returns the maximum CPU time of this thread between two responses, while the expensive request is processed.
 async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = ()> + Send + 'static) -> Duration {
     assert_ready(server).await;
     let mut longest = Duration::ZERO;

@@ -13,7 +13,7 @@ use crate::support::*;
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Starts a server with an administrator (token `root`) and a user bob without rights (token `weak`).
+/// Starts a server with an administrator (token `root`) and a user bob without permissions (token `weak`).
 pub(crate) async fn server() -> ApiServer {
     server_with(ApiServerConfig::default()).await
 }
@@ -170,7 +170,7 @@ async fn each_impersonated_attribute_needs_its_own_right() {
         grant(&server, "", case, rule(api_group, resource, name)).await;
         let allowed = who_am_i(&server, "weak", &[user, part]).await;
         assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
-        // The right to one value does not include other values.
+        // The permission for one value does not include other values.
         let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
         let takes_one = part.0 == "impersonate-uid";
         assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);

@@ -48,7 +48,7 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes to the live cluster without the plan, as another client would.
+/// Writes to the live cluster without the plan, like another client of the cluster.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
@@ -456,7 +456,7 @@ async fn failing_watches_back_off_and_stop_without_a_definition() {
     let watches =
         || live.audit().of("example.com", "widgets").only(|record| record.verb == Some(RequestVerb::Watch)).len();
     let (verb, resource) = (Some(RequestVerb::Watch), Some("widgets".into()));
-    // The watches are rejected, end at once, or always report an expired version.
+    // The watches are rejected, end immediately, or always report an expired version.
     for code in [500, 200, 410] {
         let before = watches();
         let answer = Fault::Answer(Answer::new(code));

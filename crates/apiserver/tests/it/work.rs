@@ -1,6 +1,7 @@
-//! Tests that the work for bodies with many items is proportional to their size.
+//! Tests that the time for bodies with many items is proportional to their size.
 //!
-//! The tests finish long before their timeout. Work that is quadratic in the number of items would take many minutes with these bodies.
+//! The tests finish long before their timeout. An algorithm that is quadratic in the number of items would take many minutes with these
+//! bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,4 +1,4 @@
-//! Elections of a cluster.
+//! Creates electors, locks and candidates for a cluster.
 
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ use super::{Cluster, Inner};
 use crate::Error;
 
 impl Cluster {
-    /// Creates an elector for the Lease with this key: `namespace/name`, or a name in the configuration's namespace.
+    /// Creates an elector for the Lease with this key. A key is `namespace/name`, or a name in the default namespace of the
+    /// configuration.
     ///
-    /// - The elector has its own client, with separate connections, no rate limit, and a request timeout of half the
-    ///   renew deadline.
-    /// - It watches the Lease, so it notices a release at once.
+    /// - The elector uses a separate client with separate connections, no rate limit, and a request timeout of half the renew
+    ///   deadline.
+    /// - It watches the Lease, so it detects a release immediately.
     /// - It records its terms as Events about the Lease, unless `config` sets [another
     ///   sink](LeaderElectionConfig::events).
     ///
@@ -42,7 +43,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The key is invalid, or `config` breaks a rule. The error names the first such rule.
+    /// Returns an error if the key is invalid, or if `config` breaks a rule. The error contains the first rule that is broken.
     ///
     /// # Panics
     ///
@@ -60,9 +61,9 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates electors for many Leases of one namespace. An empty string means the configuration's namespace. The
-    /// electors share one task, one watch and one client, which is separate as for an [`elector`](Self::elector). They
-    /// record their terms as Events, too.
+    /// Creates electors for many Leases of one namespace. An empty string means the default namespace of the configuration. The
+    /// electors share one task, one watch and one separate client, like the client of an [`elector`](Self::elector). They also
+    /// record their terms as Events.
     ///
     /// # Examples
     ///
@@ -83,7 +84,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// `config` breaks a rule. The error names the first such rule.
+    /// Returns an error if `config` breaks a rule. The error contains the first rule that is broken.
     ///
     /// # Panics
     ///
@@ -95,9 +96,9 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Returns this replica's share of the shards called `name`, whose Leases are in `namespace`. An empty string means
-    /// the configuration's namespace. The shards have their own client, as an [`elector`](Self::elector) does, and
-    /// record their terms as Events.
+    /// Creates the [`Shards`] called `name` for this replica. Their Leases are in `namespace`. An empty string means the default
+    /// namespace of the configuration. The shards use a separate client, like an [`elector`](Self::elector), and record their
+    /// terms as Events.
     ///
     /// # Examples
     ///
@@ -126,7 +127,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// `config` breaks a rule, in which case the error names the first one, or `name` is not a valid label value.
+    /// Returns an error if `config` breaks a rule, or if `name` is not a valid label value. In the first case, the error contains
+    /// the first rule that is broken.
     ///
     /// # Panics
     ///
@@ -144,9 +146,10 @@ impl Cluster {
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
-    /// Returns a lock of this kind and key for a [`LeaderElector`] with the given renew deadline, as client-go's
-    /// `NewFromKubeconfig`. The lock has its own client, as an [`elector`](Self::elector) does. Electors of the lock also
-    /// record Events and metrics as such an elector does, unless their configuration sets others.
+    /// Returns a lock of this kind and key for a [`LeaderElector`] with the given renew deadline: client-go's
+    /// `NewFromKubeconfig`. The lock uses a separate client, like an [`elector`](Self::elector). Electors of the lock record
+    /// Events and metrics in the same way as such an elector, unless their configuration sets another event hook or metrics
+    /// provider.
     ///
     /// # Examples
     ///
@@ -165,7 +168,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The key is invalid.
+    /// Returns an error if the key is invalid.
     ///
     /// # Panics
     ///
@@ -180,7 +183,7 @@ impl Cluster {
         let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let client = leases.client().clone();
-        // ConfigMaps and Endpoints have namespaces.
+        // A key of a ConfigMap or Endpoints must have a namespace.
         let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
         let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
         let events = Some(leader_events(self.recorder("leader-election")));
@@ -188,8 +191,8 @@ impl Cluster {
     }
 
     /// Returns a candidate for the Lease with this key, for coordinated leader election. It must run together with an
-    /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated).
-    /// It has its own client.
+    /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated). The
+    /// candidate uses a separate client.
     ///
     /// # Examples
     ///
@@ -211,7 +214,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// No client can be built from the configuration.
+    /// Returns an error if no client can be created from the configuration.
     ///
     /// # Panics
     ///
@@ -233,7 +236,7 @@ impl Cluster {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// Creates a client with its own connections, for requests that must not wait behind others.
+    /// Creates a client with separate connections, for requests that must not wait behind other requests.
     fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
@@ -241,8 +244,8 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // After a timeout, the request drops its connection instead of waiting until it is found dead, so the next
-            // request starts on a fresh one.
+            // After a timeout, drop the connection, so that the next request uses a new connection. Otherwise the next request
+            // would use the same connection until it is detected as lost.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -250,10 +253,10 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Runs `work` while this process leads, for one term, as client-go's `RunOrDie`. Returns why the term ended and
-    /// what the work returned, or `None` if `stop` was cancelled before a term began.
+    /// Runs `work` while this process leads, for one term: client-go's `RunOrDie`. Returns the reason why the term ended and the
+    /// result of `work`. Returns `None` if `stop` was cancelled before a term began.
     ///
-    /// Unlike `RunOrDie`, it does not exit the process. A program that loses leadership should usually exit and be
+    /// Unlike `RunOrDie`, this method does not exit the process. A program that loses leadership should usually exit and be
     /// restarted.
     ///
     /// # Examples
@@ -279,11 +282,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The same as for [`elector`](Self::elector). Nothing has been sent then.
+    /// The same as for [`elector`](Self::elector). In case of an error, no request was sent.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election at once, without releasing the lease.
+    /// Dropping the future drops the work and ends the election immediately, without releasing the lease.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

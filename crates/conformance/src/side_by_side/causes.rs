@@ -13,7 +13,7 @@ pub struct Cause {
     /// The path in the response, with `*` instead of indexes, such as `/body/spec/ports/*/name`.
     pub place: String,
     /// The type of the difference. `missing` and `added` refer to the embedded server's response, and `value` means a different value. If
-    /// the status codes differ, this is both status codes and the real server's message.
+    /// the status codes differ, the text contains both status codes and the real server's message.
     pub how: String,
 }
 

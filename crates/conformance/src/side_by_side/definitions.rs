@@ -28,7 +28,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // If two definitions have the same name, the second definition is sent after the first definition exists.
+        // If two definitions have the same name, send the second definition after the first definition exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -36,7 +36,7 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // There is one deadline for all definitions. Differences that remain at the deadline are permanent.
+        // Use one deadline for all definitions. Differences that remain at the deadline count as permanent.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];

@@ -1,4 +1,4 @@
-//! Replaces values that each server chooses with placeholders. These are addresses, ports and ages. Names, uids, times and resourceVersions
+//! Replaces values that each server chooses, such as addresses, ports and ages, with placeholders. Names, uids, times and resourceVersions
 //! already have placeholders.
 
 use crate::{Json, Step};

@@ -17,7 +17,7 @@ pub(super) struct Resource {
     /// The plural name of the resource.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether objects are stored. A create of another resource only returns a response.
+    /// Whether objects of the resource are stored. For other resources, a create only returns a response.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }

@@ -1,4 +1,4 @@
-//! The attributes of the derive macro.
+//! Tests of the attributes of the derive macro.
 
 use pintle_crd::{CustomResource, CustomResourceDefinition, MergeError, Resource};
 use pintle_meta::{Conditions, ObjectMeta, Resource as _};
@@ -67,7 +67,7 @@ fn attributes_become_the_definition() {
     assert_eq!(schema["properties"]["metadata"], json!({"type": "object"}));
 }
 
-/// A cluster-scoped resource without a status, in an old version.
+/// A cluster-scoped resource without a status, with a deprecated version.
 #[derive(Resource, Deserialize, Serialize, JsonSchema)]
 #[resource(crate = pintle_crd, group = "example.com", version = "v1beta1", kind = "Policy", cluster)]
 #[resource(stored = false, served = false, deprecated = "use v1")]

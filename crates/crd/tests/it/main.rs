@@ -1,4 +1,4 @@
-//! The definitions of custom resources.
+//! Tests of the definitions of custom resources.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod attributes;

@@ -1,4 +1,4 @@
-//! Types without a definition: the panic names the field and a way out.
+//! Tests of types without a definition. The panic message contains the field and a fix.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;

@@ -1,4 +1,4 @@
-//! The structural schema of each shape of Rust type.
+//! Tests of the structural schemas of Rust types.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;

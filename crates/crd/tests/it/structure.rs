@@ -1,4 +1,4 @@
-//! Unusual Rust types have structural schemas, too.
+//! Tests that unusual Rust types also have structural schemas.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
@@ -78,7 +78,7 @@ fn some_five() -> Option<i32> {
     Some(5)
 }
 
-/// Panics at the first part of a schema that kube-apiserver rejects.
+/// Panics if a schema contains a keyword or a form that kube-apiserver rejects.
 fn check(schema: &Value, path: &str) {
     let members = schema.as_object().unwrap_or_else(|| panic!("{path}: {schema}"));
     const UNKNOWN: [&str; 6] = ["const", "$ref", "prefixItems", "patternProperties", "uniqueItems", "examples"];
@@ -138,13 +138,13 @@ fn values_that_rust_writes_match_the_schema() {
     assert_eq!(spec_of!(Numbers)["properties"]["signed"]["not"], json!({"enum": [0]}));
     let null = &spec_of!(Null)["properties"]["unit"];
     assert_eq!(null, &json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true}));
-    // `None` writes no variant.
+    // For `None`, no fields of a variant are written.
     let flat = spec_of!(FlatOption);
     assert!(flat.get("oneOf").is_none() && flat.get("anyOf").is_none(), "{flat}");
     assert_eq!(spec_of!(KnownOrOther), json!({"type": "string"}));
     assert_eq!(spec_of!(WholeOrPart), json!({"type": "number"}));
     assert_eq!(spec_of!(Conditional)["oneOf"], json!([{"required": ["a"]}, {"required": ["b"]}]));
-    // kube-apiserver would set the default in place of a pruned null.
+    // If the null were pruned, kube-apiserver would set the default.
     let five = &spec_of!(Defaults)["properties"]["five"];
     assert_eq!((&five["default"], &five["nullable"]), (&json!(5), &json!(true)));
     assert_eq!(spec_of!(Template)["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"], true);

@@ -125,7 +125,7 @@ fn check_real_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Compares a `LatestFifo` with a list of objects. Each object has a flag that says whether it is initial.
+/// Compares a `LatestFifo` with a list of objects. Each object has a flag that is true for initial objects.
 fn check_latest_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let mut fifo = LatestFifo::new(key_of);
     let (mut model, mut populated, mut in_process) = (Vec::<(Thing, bool)>::new(), false, false);

@@ -239,7 +239,7 @@ fn r18_producer_waits_at_the_bound() {
     assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "a closed queue always has room");
 }
 
-/// Runs a test on its own thread and panics if it does not end.
+/// Runs a test on a separate thread, and panics if the test does not end.
 fn check_that_it_ends(test: impl FnOnce() + Send + 'static) {
     let (done, end) = unbounded();
     let thread = thread::spawn(move || {
@@ -444,7 +444,7 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// A thread holds the queue only while it processes items. After that, it can wait for the lock like any other thread.
+/// A thread owns the lock only while it processes items. After that, it can wait for the lock like any other thread.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

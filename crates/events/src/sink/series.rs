@@ -16,17 +16,17 @@ use crate::{Event, SeriesEvent};
 /// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// The sink that is used instead if the server does not have the API.
+    /// The sink for `v1`, which is used if the server does not have the API `events.k8s.io/v1`.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,
     pub(crate) retry: Retry,
     pub(crate) counters: Arc<Counters>,
-    /// Whether the server is known to have the API.
+    /// Whether a response has shown that the server has the API.
     pub(crate) api_confirmed: bool,
 }
 
-/// The error that the server does not have the API.
+/// The error that is returned if the server does not have the API.
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
@@ -123,8 +123,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns whether the server would reject the event again. The error "already exists" is not a rejection of a series.
-/// It means that an earlier attempt created the event, so the event can be patched.
+/// Returns whether a retry would be rejected again. The error "already exists" is not such a rejection. It means that
+/// an earlier attempt created the event, so the event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)

@@ -16,7 +16,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server for which `fault` decides the outcome of the nth attempt of each message. The first attempt is 1.
+/// Creates a server. `fault` returns the outcome of the nth attempt of each message. The first attempt has the number
+/// 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -32,7 +33,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Lets the first `tries` attempts of each message fail without a connection.
+/// Creates a server to which the first `tries` attempts of each message cannot connect.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }

@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and one server. The server keeps the events of the two groups apart, so that a test sees to which
-/// group each event was written.
+/// A broadcaster and one server. The server stores the events of the two groups separately, so that a test can check to
+/// which group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -61,7 +61,7 @@ async fn second_event_starts_a_series_written_at_end() {
     pass(13 * 60).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
-    // The next event differs from the first one.
+    // The next event differs from the first event.
     rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
@@ -136,7 +136,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // If a namespace is deleted later, this does not mean that the API is missing.
+    // An error because the namespace was deleted does not mean that the API is missing.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);

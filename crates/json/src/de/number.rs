@@ -8,7 +8,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// A number, or the members of a map, as a visitor gets them in `visit_map`.
+/// A number or the members of a map, read in `visit_map` of a visitor.
 ///
 /// With its feature `arbitrary_precision`, `serde_json` passes a number as a map with one special key. The value of the key is the text of
 /// the number. Any crate can enable the feature for the whole build. If the feature is enabled, a JSON object with this special key is read
@@ -39,7 +39,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// Checks the first key if `numbers_are_maps` is true. Otherwise like [`of`](Self::of).
+    /// Like [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
     ///
     /// # Errors
     ///

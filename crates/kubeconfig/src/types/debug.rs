@@ -1,5 +1,5 @@
 //! `Debug` implementations without secrets. An unknown field can contain a secret, such as a misspelt `tokn`. The data
-//! of other programs can contain secrets, too. For both, `Debug` shows only the names.
+//! of other programs can also contain secrets. For both, `Debug` shows only the names.
 
 use std::fmt;
 

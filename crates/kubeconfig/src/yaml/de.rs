@@ -1,5 +1,5 @@
-//! A serde deserializer for a YAML tree. Its errors name the field and the line. They never show a value, because a
-//! value can be a secret.
+//! A serde deserializer for a YAML tree. Its errors contain the field and the line, but never a value, because a value
+//! can be a secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -110,8 +110,7 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects a list in the place of a struct. serde would otherwise read the items of the list as the fields in
-    /// order.
+    /// Rejects a list if a struct is expected. serde would otherwise read the items of the list as the fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

@@ -20,7 +20,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Returns whether the value is written in block style, on its own lines.
+/// Returns whether the value is written in block style, on separate lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),

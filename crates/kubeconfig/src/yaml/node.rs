@@ -17,7 +17,7 @@ pub(crate) const MAX_SIZE: usize = 16 << 20;
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
-/// The maximum number of directives. The parser compares each `%TAG` with all earlier ones.
+/// The maximum number of directives. The parser compares each `%TAG` with all earlier directives.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
@@ -58,7 +58,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. Like kubectl, it ignores the others.
+    /// Reads the first document. Like kubectl, ignores all other documents.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -78,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // Where libyaml differs from the specification, follow libyaml: kubectl uses it.
+    // Where libyaml differs from the specification, follow libyaml, because kubectl uses it.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,

@@ -135,7 +135,7 @@ fn ca_file_is_used_if_ca_data_is_empty() {
     assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
 }
 
-/// Creates a configuration with additional fields of its cluster, each on its own line.
+/// Creates a configuration with additional fields of its cluster, each on a separate line.
 fn example(cluster: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
@@ -216,7 +216,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// kubectl reads `yes` without quotes as a boolean, and would reject the whole file.
+/// kubectl reads `yes` without quotes as a boolean. If the quotes were missing, it would reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -246,8 +246,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // If the process has only one subscriber, the first thread that reaches an event decides whether the event is on
-    // for all threads. That thread may have no subscriber. With a second subscriber, each thread decides for itself.
+    // If the process has only one subscriber, tracing enables an event for all threads only if the first thread that
+    // reaches the event has a subscriber. That thread may have none. With a second subscriber, tracing asks the
+    // subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

@@ -93,8 +93,8 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // New tokens are not written while another program writes the file, or after the user was removed or has another
-    // login.
+    // New tokens are not written in these cases: another program writes the file, the user was removed, or the user has
+    // another login.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

@@ -145,7 +145,8 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names and URLs without a user are not secret, so error messages show strings in their places.
+        // Names and URLs without a user are not secret, so error messages may show a string in such a field. Therefore,
+        // do not put a secret string there.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {

@@ -101,7 +101,8 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// After `sudo tool`, a new file would belong to root, and the user could not read it. So the old file is overwritten.
+/// The old file must be overwritten. If `sudo tool` replaced it with a new file, that file would belong to root, and
+/// the user could not read it.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();

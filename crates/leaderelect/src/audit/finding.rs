@@ -13,8 +13,8 @@ pub enum Finding {
         holder: String,
         /// The number of holder changes that the record contains.
         transitions: i32,
-        /// How long the lock had no leader, as observed. If the last holder did not release the lock, the gap starts at
-        /// its last renewal. `None` if unknown.
+        /// The observed time without a leader before this term. If the last holder did not release the lock, this time
+        /// starts at its last renewal. `None` if it is unknown.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -23,7 +23,7 @@ pub enum Finding {
         holder: String,
         /// How it ended.
         end: AuditedEnd,
-        /// How long the term lasted, as observed.
+        /// The observed duration of the term.
         lasted: Duration,
     },
     /// The lock was taken too early: the record of the previous holder had not been unchanged for its stated duration.
@@ -33,9 +33,9 @@ pub enum Finding {
         by: String,
         /// The previous holder.
         from: String,
-        /// An upper bound of the time for which the record had been unchanged.
+        /// An upper bound of the time for which the record was unchanged before the takeover.
         after: Duration,
-        /// The time for which the record had to be unchanged.
+        /// The required time without a change: the lease duration in the record.
         of: Duration,
     },
     /// A term resumed after it had ended: the former holder wrote the lock again, although another holder had taken it.
@@ -70,7 +70,7 @@ pub enum Finding {
         /// The lease duration.
         of: Duration,
     },
-    /// Several renewals happen within one second, so client-go's candidates do not notice them.
+    /// Several renewals happen within one second. For client-go's candidates, the record looks unchanged.
     Invisible {
         /// The holder.
         holder: String,
@@ -83,8 +83,8 @@ pub enum Finding {
         /// The difference in seconds. It is negative if the renewTime is behind the local time.
         seconds: i64,
     },
-    /// The holder has changed, but the count of transitions did not increase by one. So the count cannot be used as a
-    /// token.
+    /// The holder has changed, but the count of transitions did not increase by one. Therefore, the count cannot be
+    /// used as a fencing token.
     Miscounted {
         /// The holder.
         holder: String,

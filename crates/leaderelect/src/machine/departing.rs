@@ -9,8 +9,8 @@ impl Machine {
     /// to send, and its timeout.
     ///
     /// The owner of the machine calls this if it had to queue the request, for example behind requests of other
-    /// machines. Call it right before sending, because the deadline of a term counts from `now`. An owner that sends at
-    /// once does not need this method.
+    /// machines. Call it right before sending, because the deadline of a term counts from `now`. An owner that sends
+    /// requests immediately does not need this method.
     ///
     /// Returns `None` if the request is no longer useful, for example because the term has ended. Then call
     /// [`Machine::step`] with a tick.
@@ -28,8 +28,9 @@ impl Machine {
         Some((request, timeout))
     }
 
-    /// Returns when the request should be sent at the latest, on the monotonic clock. A candidate has no deadline. It
-    /// uses the time that a new leader would have, so that leaders do not delay it longer than other candidates do.
+    /// Returns the latest time at which the request should be sent, on the monotonic clock. A candidate has no
+    /// deadline. For its request, the method returns the deadline of a leader whose term starts now, so that requests
+    /// of leaders do not delay it without bound.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -73,7 +74,7 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // If the acquire time differs from the renew time, the control plane has set it, so keep it.
+        // If the acquire time differs from the renew time, the control plane has set the acquire time, so keep it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }

@@ -1,4 +1,4 @@
-//! The machine as a candidate: it reads the lock, and takes it once no other contender can lead.
+//! The machine as a candidate: it reads the lock, and takes it when no other contender can lead.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Machine {
             return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
-            // `next_try` was set for a term that is over, so reset it.
+            // `next_try` was set for a term that is over, so set it again.
             self.next_try = Duration::MAX;
         }
         let found = match answer {
@@ -74,7 +74,8 @@ impl Machine {
     }
 
     /// Returns whether the watch has reported a later state since the read was sent. If the read found no lock, the
-    /// order of the two is unknown. Then the result is `true`, so that the candidate reads again.
+    /// order of the read and the event is unknown. In that case, the method returns `true`, so that the candidate reads
+    /// again.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -83,8 +84,8 @@ impl Machine {
     }
 
     /// Handles the result of a candidate's write. `overtaken` means that another contender's lock existed in the
-    /// meantime. The leader of that lock may not know yet that it was deleted. So a lock that this write created does
-    /// not start a term at once.
+    /// meantime. The leader of that lock may not know yet that it was deleted. Therefore, a lock that this write
+    /// created does not start a term immediately.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -114,8 +115,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have been faster. If the conflicting write did not change the record, the
-                    // lock is still free.
+                    // Another contender may have taken the lock first. If the conflicting write did not change the
+                    // record, the lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);
@@ -181,7 +182,7 @@ impl Machine {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // The versions cannot be compared. Only a read shows which state is newer.
+                // The versions cannot be compared, so read the lock to get the newer state.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
@@ -201,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether this state is later than the known one. `None` if the versions cannot be compared.
+    /// Returns whether this state is later than the known state. `None` if the versions cannot be compared.
     fn is_newer(&self, found: &LockState) -> Option<bool> {
         let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
@@ -222,12 +223,12 @@ impl Machine {
         if self.config.coordinated {
             // The control plane may assign an expired lock to another contender. Our write would then conflict with
             // that assignment. But the control plane does not touch the lock if it would choose the same contender
-            // again. So after another lease duration, no other contender will get the lock.
+            // again. Therefore, after another lease duration, no other contender will get the lock.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not know about the deletion yet. So wait, regardless of the holder of
-            // the new lock.
+            // The leader of a deleted lock may not know about the deletion yet. Therefore, wait, regardless of the
+            // holder of the new lock.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -310,9 +311,12 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Returns when to read again. Without a watch, this is after the usual pause, or when the record expires if that
-    /// is earlier and at least a `retry_period` away. With a watch, this is at the expiry, or after the watch was
-    /// silent for up to four renewals. Then only a read can distinguish a silent watch from a dead leader.
+    /// Returns the time of the next read.
+    ///
+    /// - Without a watch: after the usual pause. If the record expires earlier, and at least a `retry_period` from now,
+    ///   at the expiry.
+    /// - With a watch: at the expiry. If the watch reports no event for the time of up to four renewals, after that
+    ///   time, because only a read can distinguish a silent watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -335,7 +339,7 @@ impl Machine {
         }
     }
 
-    /// Returns when the lock may be taken, as far as this contender knows.
+    /// Returns the time from which this contender may take the lock, according to the known state.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

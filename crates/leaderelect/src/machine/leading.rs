@@ -52,9 +52,9 @@ impl Machine {
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // The other writer may have taken the lock, so read at once. If conflicts repeat because another
-                    // program keeps writing the object, pause before this read. A pause between the read and the write
-                    // would only allow another conflicting write.
+                    // The other writer may have taken the lock, so read immediately. If conflicts repeat because
+                    // another program writes the object again and again, pause before this read. A pause between the
+                    // read and the write would only allow another conflicting write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;

@@ -8,10 +8,10 @@ use crate::record::{LeaderElectionRecord, LockState};
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub(super) state: LockState,
-    /// When this record was first seen in this object. The time is that of the response or event. Writes that do not
-    /// change the record do not change it.
+    /// The time of the response or event that first contained this record in this object. Writes that do not change the
+    /// record do not change this time.
     pub(super) at: Duration,
-    /// When the record was last seen.
+    /// The time at which the record was last seen.
     confirmed: Duration,
 }
 
@@ -20,10 +20,10 @@ impl Observation {
         Self { state, at, confirmed: at }
     }
 
-    /// Returns whether `found` has the same record and uid. If so, takes over its version.
+    /// Returns whether `found` has the same record and uid. If it does, stores the version of `found`.
     ///
     /// Electors of this crate never write the same record twice. Another implementation may do so after its clock was
-    /// set back. So if the last observation is older than `blind`, any write of the object counts as a renewal.
+    /// set back. Therefore, if the last observation is older than `blind`, any write of the object counts as a renewal.
     pub(super) fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);

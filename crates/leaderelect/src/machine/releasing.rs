@@ -13,7 +13,7 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Returns how long to try a release that the configuration decides about. Zero means no release.
+    /// Returns the time limit of a release according to the configuration. Zero means no release.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
@@ -30,8 +30,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns when the record of the last term expires. `None` if the record is no longer in the lock, as far as this
-    /// contender knows, or if it need not be released.
+    /// Returns the time at which the record of the last term expires. `None` if the last known state of the lock does not
+    /// contain the record, or if the record does not have to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -69,7 +69,7 @@ impl Machine {
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // The strategy and the preferred holder only concern the term.
+            // Clear the strategy and the preferred holder, because they apply only to the term.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -84,7 +84,7 @@ impl Machine {
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote the object after the read. Read again at once after the first conflict. After
+                // Another program wrote the object after the read. Read again immediately after the first conflict. After
                 // more conflicts, pause before each read.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;

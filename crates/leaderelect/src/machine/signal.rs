@@ -11,9 +11,9 @@ use crate::{Deadline, EndReason, LeaderElectionRecord, LockState, Term, Version}
 pub enum Signal {
     /// Time passed.
     Tick,
-    /// The answer to [`LockRequest::Read`]. `None` if the object does not exist.
+    /// The result of [`LockRequest::Read`]. `None` if the object does not exist.
     Read(Result<Option<LockState>, Failure>),
-    /// The answer to [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object with the stored
+    /// The result of [`LockRequest::Create`] or [`LockRequest::Update`]: the version of the object with the stored
     /// record.
     Written(Result<Version, Failure>),
     /// A message from the watch.
@@ -30,7 +30,7 @@ pub enum Signal {
 /// first. At most one replica leads in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// How long this contender leaves a free lock to other contenders.
+    /// The time for which this contender leaves a free lock to other contenders.
     pub defer: Duration,
     /// The contender for which this contender gives up its lock. The machine asks the work to end, renews the term
     /// until then, and releases the lock. If no other contender took the lock while this one deferred, it ignores the
@@ -46,7 +46,7 @@ pub enum Hint {
     Up,
     /// The watch has ended.
     Down,
-    /// The object has this state, or had it when the event was sent.
+    /// The object had this state when the event was sent.
     Changed(LockState),
     /// The object may have changed.
     MaybeChanged,
@@ -60,11 +60,11 @@ pub enum Hint {
 /// An output of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and pass the answer to the machine. The machine has at most one request in flight.
+    /// Send this request, and pass the result to the machine. The machine has at most one request in flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The timeout of the request. After it, the answer is [`Failure::unknown`].
+        /// The timeout of the request. After the timeout, pass [`Failure::unknown`] to the machine.
         timeout: Duration,
     },
     /// The observed holder has changed. It is empty if the lock is free.
@@ -80,7 +80,7 @@ pub enum Instruction {
     Extend(Deadline),
     /// Ask the work to end, for this reason. The term continues until the work has ended.
     Drain(EndReason),
-    /// The term is over: end the work at once.
+    /// The term is over: end the work immediately.
     StopLeading(EndReason),
     /// The machine has finished.
     Finish,
@@ -125,7 +125,8 @@ pub enum Effect {
 }
 
 impl Failure {
-    /// Returns the failure of a request without an answer. The server may have executed it, or may still execute it.
+    /// Returns the failure of a request without a response. The server may have executed the request, or may still
+    /// execute it.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }

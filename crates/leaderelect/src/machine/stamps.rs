@@ -1,11 +1,11 @@
 //! The times in written records.
 //!
-//! Each written record has a later time than the previous record. So a record in doubt is never confused with another
-//! record, and candidates notice each renewal. Candidates compare records. Without different times, a candidate that
-//! was partitioned could see an identical record again.
+//! Each written record has a later time than the previous record. Therefore, a record in doubt is never confused with
+//! another record, and each renewal is a change for candidates. Candidates compare records. Without different times, a
+//! candidate that was partitioned could see an identical record again.
 //!
 //! Coordinated elections are an exception. There, candidates do not compare records, and the control plane compares the
-//! times with its own time of day. So if the time of day is set far back, the times in records go back as well.
+//! times with its own time of day. Therefore, if the time of day is set far back, the times in records also go back.
 
 use std::time::Duration;
 
@@ -56,9 +56,9 @@ impl Machine {
         moment
     }
 
-    /// Returns the time to write in a renewal. If a second has passed since the last renewal that extended the term,
-    /// the whole second of the result is later. This also holds if the time of day stands still or was set back
-    /// slightly.
+    /// Returns the time to write in a renewal. If at least a second has passed since the last renewal that extended the
+    /// term, the returned time is in a later whole second. This also applies if the time of day stands still or was set
+    /// back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);
@@ -83,7 +83,7 @@ impl Machine {
     }
 }
 
-/// Returns the time of a record as client-go's candidates compare it.
+/// Returns the time of a record with the precision of client-go's candidates.
 pub(super) fn whole_second(record: &LeaderElectionRecord) -> i64 {
     record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
 }

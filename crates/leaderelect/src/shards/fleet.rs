@@ -13,7 +13,7 @@ use super::rivals::Rivals;
 use crate::machine::Preference;
 use crate::{Deadline, LeaderElectionConfig, Lease, Version};
 
-/// The replicas that share the shards, as one of them knows them.
+/// The replicas that share the shards, from the view of one replica.
 pub(super) struct Fleet<A> {
     pub(super) api: A,
     pub(super) namespace: String,
@@ -87,7 +87,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // Another replica has deleted the lease, and the watch has not reported the deletion yet.
+                    // Ignore this error: another replica has deleted the lease, and the watch has not reported the
+                    // deletion yet.
                     Err(error) if error.is_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));

@@ -23,9 +23,9 @@ pub(super) struct Members {
 struct Known {
     role: Role,
     state: LockState,
-    /// How long the lease is valid without a change.
+    /// The time for which the lease is valid without a change.
     duration: Duration,
-    /// When the lease expires, unless its record changes before.
+    /// When the lease expires, unless its record changes earlier.
     expires: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Known {
     }
 }
 
-/// What a lease means for this replica.
+/// The role of a lease for this replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
     /// A membership lease.
@@ -109,7 +109,8 @@ impl Members {
         self.leases.insert(name.into(), known);
     }
 
-    /// Records that a lease was deleted. The leader of a rival's shard may not have noticed yet.
+    /// Records that a lease was deleted. If it is a shard lease of a rival, it counts as held for another lease
+    /// duration, because its leader may not know about the deletion yet.
     pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
@@ -123,7 +124,7 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns when the next lease expires. `None` if all leases have expired.
+    /// Returns the time at which the next lease expires. `None` if all leases have expired.
     pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
@@ -158,7 +159,8 @@ impl Members {
 /// replica joins or leaves, only its own shards move.
 fn weight(identity: &str, shard: u32) -> u64 {
     let bytes = [identity.as_bytes(), &shard.to_le_bytes()].concat();
-    // The last bytes change only few bits of FNV-1a, so mix the bits once more, as SplitMix64 does.
+    // The last bytes of the input change only few bits of an FNV-1a hash. Therefore, mix the bits once more, as
+    // SplitMix64 does.
     let mixed = fnv1a(&bytes);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,8 +4,8 @@ use std::fmt;
 
 use pintle_meta::Object;
 
-/// One part of all objects, as divided by [`Shards`](crate::Shards). The parts have equal sizes. A part is a range of
-/// the FNV-1a hash of the uid, as in sharded lists and watches (KEP-5866).
+/// One of the subsets into which [`Shards`](crate::Shards) divide all objects. A shard contains the objects whose uid
+/// has an FNV-1a hash in a given range, as in sharded lists and watches (KEP-5866). All ranges have the same size.
 ///
 /// # Examples
 ///

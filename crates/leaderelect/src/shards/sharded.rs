@@ -11,8 +11,8 @@ use pintle_meta::{
 use super::Shard;
 
 /// A list and watch source for the objects of one [`Shard`]. It requests only these objects from the server. Kubernetes
-/// before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all objects. Then the source drops the
-/// objects of other shards.
+/// before 1.36, and servers without the feature gate `ShardedListAndWatch`, send all objects. In that case, this source
+/// drops the objects of other shards.
 ///
 /// # Examples
 ///
@@ -107,8 +107,8 @@ where
 }
 
 impl Shard {
-    /// Returns whether the object certainly belongs to another shard. An unreadable object is passed on, so that its
-    /// error is reported.
+    /// Returns whether the object belongs to another shard. Returns `false` for an unreadable object, so that its error
+    /// is reported.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

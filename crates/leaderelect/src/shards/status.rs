@@ -3,8 +3,8 @@
 use super::Shard;
 use crate::ElectionStatus;
 
-/// The state of the elections of [`Shards`](crate::Shards), for status pages. It is informational: work must check its
-/// [`Leadership`](crate::Leadership) instead. It can be read while the shards run, and after they have ended.
+/// The state of the elections of [`Shards`](crate::Shards), for status pages. It is only information: work must check
+/// its [`Leadership`](crate::Leadership) instead. It can be read while the shards run, and after they have ended.
 #[derive(Clone, Debug)]
 pub struct ShardsStatus {
     pub(super) name: String,

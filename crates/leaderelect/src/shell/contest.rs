@@ -1,4 +1,4 @@
-//! A contest, which is one machine in a shell with the state for executing its instructions.
+//! A contest: one machine in a shell, and the state that is needed to execute its instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -38,11 +38,12 @@ pub(crate) struct Contest<L: Lock> {
     hinted: Option<Base<L::Object>>,
     /// The request to send, its timeout, and the time until which it is useful.
     request: Option<(LockRequest, Duration, Deadline)>,
-    /// Whether the last request is a read.
+    /// Whether the last request was a read.
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// Unbounded, because each response of the server causes only a few notices, and the elector always reads them.
+    /// The sender of notices to the elector. The channel is unbounded, because each response of the server causes only a few notices, and
+    /// the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
     /// The metrics of the elector. The reference is weak, because the elector may be dropped before the contest.
     metrics: Option<Weak<Instruments>>,
@@ -55,11 +56,11 @@ pub(crate) struct Contest<L: Lock> {
 /// An object that a write may replace.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of failures of reads or writes since the last successful one.
+/// The kinds of failures of reads since the last successful read, or of writes since the last successful write.
 type Trouble = HashSet<Kind>;
 
-/// A kind of failure: the kind of the error, and the status code of the server. `None` means no response before the
-/// timeout.
+/// A kind of failure: the kind of the error, and the status code of the server's response. `None` means that there was no response before
+/// the timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -124,7 +125,7 @@ impl<L: Lock> Contest<L> {
         self.machine.begin_renewals_at(share);
     }
 
-    /// Renews at the same times as the other contests of the shell.
+    /// Makes the machine renew at the same times as the other contests of the shell.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -191,8 +192,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Marks a queued request as sent now. Returns `false` if the request is no longer needed. Then the caller must
-    /// step the contest.
+    /// Marks a queued request as sent now. Returns `false` if the request is no longer needed. In that case, the caller must step the
+    /// contest.
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -264,7 +265,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Treat this as a conflict, because a new read also resolves it.
+                // Report a conflict, because the machine then reads the lock again, which returns the object.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -290,7 +291,7 @@ impl<L: Lock> Contest<L> {
             self.count(|metrics| &*metrics.malformed, 1);
         }
         match error.is_conflict() || error.is_already_exists() {
-            // A conflict only means that another contender was faster.
+            // Log at debug level, because a conflict only means that another contender was faster.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
             false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
         }
@@ -335,7 +336,7 @@ impl<L: Lock> Contest<L> {
     }
 }
 
-/// Splits an event of the lock into the message for the machine and the object.
+/// Splits an event of the lock into the message for the machine, and the object in the event.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {

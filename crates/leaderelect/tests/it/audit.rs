@@ -240,7 +240,7 @@ fn lasting_disagreement_of_halves_is_reported() {
     assert_eq!(bench.faults(), [Finding::Disagree]);
 }
 
-/// Returns a function that creates a lock of this kind for the client with a name.
+/// Returns a function that takes the name of a client and creates a lock of this kind for the client.
 fn locks(kind: LockKind) -> impl Fn(&str) -> ResourceLock<Client<DynamicObject>, Client<Lease>> {
     let leases = Collection::<Lease>::default();
     let annotated = kind.annotated().map(|resource| Collection::dynamic(resource, CollectionConfig::default()));

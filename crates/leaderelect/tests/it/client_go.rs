@@ -19,11 +19,12 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// When the current or next round of renewals times out.
+    /// The time at which the current or next round of renewals times out.
     round_ends: Option<Duration>,
-    /// When its release times out. `None` until its caller has cancelled it.
+    /// The time at which its release times out. `None` until its caller has cancelled it.
     releases_until: Option<Duration>,
-    /// Whether it uses the lease duration of its own configuration instead of the record's. client-go before 1.27 does.
+    /// Whether it uses the lease duration of its configuration instead of the lease duration in the record. client-go before 1.27
+    /// does.
     counts_by_its_own: bool,
 }
 

@@ -102,8 +102,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A holder whose clock was set back may have written the same record again. So after a long time without a read, a candidate starts its
-/// wait again.
+/// A holder whose clock was set back may have written the same record again. Therefore, after a long time without a read, a candidate
+/// starts its wait again.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (second_read, taken) in [(30.9, true), (31.0, false)] {
@@ -278,7 +278,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md gives this bound for a candidate without a working watch: a lease duration and two polls.
+            // ELECTION.md states this bound for a candidate without a working watch: a lease duration and two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();

@@ -78,9 +78,9 @@ pub(crate) struct Contender {
 /// The configuration of a contender.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// How long the work continues after it was asked to end.
+    /// The time for which the work continues after it was asked to end.
     pub(crate) drain: Duration,
-    /// When the work ends by itself, if it does.
+    /// The time at which the work ends without a request. `None` if it does not.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,

@@ -76,7 +76,7 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // The lock has expired long before.
+            // The lock expired a long time ago.
             pass(60.0).await;
             let verbs = take_verbs(&server);
             assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");
@@ -103,7 +103,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The candidate read the assignment at once, and the assignment lasted for five seconds.
+    // The candidate read the assignment immediately, and the assignment lasted for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -128,7 +128,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane creates another lock at once. It does not know that the leader of the deleted lock may still work.
+/// The control plane creates another lock immediately. It does not know that the leader of the deleted lock may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {

@@ -1,4 +1,4 @@
-//! Tests of wrong, late and useless responses: which contender leads, and how soon.
+//! Tests which contender leads, and how soon, after wrong, late or useless responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
             line.split(' ').next().unwrap().parse::<f64>().unwrap()
         };
         assert_eq!(at("a stopped: Deadline"), 18.0);
-        // The latest time is a poll that notices the deletion, followed by a lease duration.
+        // The latest time is a lease duration after the poll that detects the deletion.
         let taken = at("b works");
         assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
     }
@@ -186,7 +186,7 @@ async fn former_leader_waits_after_the_lock_is_deleted() {
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // The last record that "a" has read is its own. The next leader "b" is cut off, too.
+    // The last record that "a" has read is its own. The next leader "b" is also cut off.
     b.client.faults().cut_off();
     delete(&server);
     a.client.faults().heal();

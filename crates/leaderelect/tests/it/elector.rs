@@ -38,7 +38,7 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The create request was sent at once and timed out after a third of the deadline. The deadline counts from this
+    // The create request was sent immediately and timed out after a third of the deadline. The deadline counts from this
     // request.
     a.client.faults().cut_off();
     pass(30.0).await;
@@ -102,7 +102,7 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // The elector contends again. Once it reaches the server, it observes the next leader.
+    // The elector contends again. When it reaches the server, it observes the next leader.
     a.client.faults().heal();
     // A request without a response times out, and a pause follows.
     pass(3.4 + 4.4).await;
@@ -192,8 +192,8 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
-    // The pauses are 2, 4, 8, 16 and 32 s, each times up to 2.2. So the third or fourth watch opens within a minute,
-    // and the fifth does not.
+    // The pauses are 2, 4, 8, 16 and 32 s, each times up to 2.2. Therefore, the third or fourth watch opens within a
+    // minute, and the fifth does not.
     let all: usize = opened.iter().sum();
     assert!((60..=80).contains(&all), "{all} in a minute");
 }
@@ -363,7 +363,7 @@ async fn term_end_reports_the_outcome_of_the_work() {
     assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work panicked".into()))));
 }
 
-/// The work notices the end of the term earlier than the guard does.
+/// The work detects the end of the term earlier than the guard does.
 #[tokio::test(start_paused = true)]
 async fn work_returning_after_term_end_does_not_end_election() {
     let server = server();
@@ -384,7 +384,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process is stopped for longer than the deadline. The work is the first code that notices the
+                    // The process is stopped for longer than the deadline. The work is the first code that detects the
                     // end of the term.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);

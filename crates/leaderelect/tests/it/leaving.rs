@@ -79,7 +79,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions, [Instruction::Send { request: LockRequest::Read, timeout: Duration::from_secs(1) }]);
     assert_eq!(machine.step(Signal::Read(Err(Failure::unknown())), at(15)), [Instruction::Finish]);
 
-    // Another contender holds the lock by now.
+    // Another contender holds the lock now.
     let (mut machine, stored) = leader(config);
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));

@@ -64,7 +64,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The server did not apply that write, because the old record is still stored. So there is no term yet.
+        // The old record is still stored, so the server did not apply the write. Therefore, there is no term yet.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -73,7 +73,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // Candidates of client-go cannot distinguish such renewals, so they do not start their wait again.
+    // For client-go's candidates, a renewal within the same second looks unchanged, so they do not start their wait again.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -227,7 +227,7 @@ fn lagging_watch_does_not_delay_takeover() {
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
         let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // Stale events are ignored, so the machine reads once by itself.
+        // The machine ignores the stale events, so it reads the lock once.
         match second {
             8 => {
                 assert_eq!(sent(&instructions), LockRequest::Read);
@@ -324,7 +324,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// The last holder may have taken the lock after the last read. So the candidate waits as long as for any other holder.
+/// The last holder may have taken the lock after the last read. Therefore, the candidate waits as long as for any other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -393,7 +393,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created after the deletion, but before the leader noticed the deletion.
+/// The other lock was created after the deletion, but before the leader learned of the deletion.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -439,7 +439,7 @@ fn read_older_than_watch_event_does_not_discard_it() {
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent later, so the wait starts at the deletion, which the machine notices now.
+    // The read was sent later, so the wait starts now, when the machine learns of the deletion.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -503,7 +503,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Another program changes the object at once after each write.
+                    // Another program changes the object immediately after each write.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }

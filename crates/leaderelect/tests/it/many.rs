@@ -138,7 +138,7 @@ async fn requests_in_flight_are_bounded() {
         let requests = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
         for round in 0..6 {
             let requests = requests();
-            // Each candidate reads first. Its create request then follows without another wait in the queue.
+            // Each candidate reads first. It then sends its create request without a second wait in the queue.
             assert!(
                 requests <= bound && (round > 1 || requests == bound),
                 "{requests} of {in_flight} {leases}, round {round}"
@@ -156,7 +156,7 @@ async fn renewals_precede_candidate_requests() {
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
     pass(1.0).await;
     let fleet = fleet(&server, "a", 1);
-    // This candidate must poll. Its requests take so long that they always wait in the queue.
+    // This candidate must poll. Requests are so slow that its requests always wait in the queue.
     fleet.client.faults().when(|request| match request.verb() {
         Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
         _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
@@ -187,7 +187,7 @@ async fn releases_precede_polls() {
     pass(15.0).await;
     assert!(leader.status.is_leader());
     leader.stop.cancel();
-    // A request in flight ends first, and then a request of the release is sent. This happens twice.
+    // The release needs two requests. Each of them waits until a request in flight ends.
     pass(1.6).await;
     assert!(leader.run.is_finished());
     assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));

@@ -147,7 +147,7 @@ async fn term_end_after_suspend_is_noticed_within_a_second() {
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
-/// A timeout that comes from a permit stays valid when the time of day changes.
+/// A timeout from [`Permit::remaining`] stays valid when the time of day changes.
 #[tokio::test(start_paused = true)]
 async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
@@ -180,7 +180,7 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// The work reports when it is dropped. After that, the end of the term is reported once, whichever callback panics.
+/// The work records that it is dropped. After that, the end of the term is reported exactly once, even if a callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -256,7 +256,7 @@ async fn term_end_is_reported_once_after_any_panic() {
     }
 }
 
-/// Actions with a permit keep their time even if no run of the elector is active.
+/// A permit keeps its deadline even if no run of the elector is active.
 #[tokio::test(start_paused = true)]
 async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in

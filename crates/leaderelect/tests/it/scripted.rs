@@ -114,8 +114,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
-/// The version in the last watch event cannot be compared with others. So its object replaces the object of the planned
-/// takeover.
+/// The version in the last watch event cannot be compared with other versions. Therefore, its object replaces the
+/// object of the planned takeover.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();
@@ -152,7 +152,7 @@ async fn panic_in_token_ends_the_run() {
     assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"panicked"));
 }
 
-/// Clocks that panic when the test says so.
+/// Clocks that panic while a flag of the test is set.
 #[derive(Debug)]
 struct Falling(Arc<TestClock>, AtomicBool);
 

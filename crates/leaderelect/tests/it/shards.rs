@@ -34,7 +34,7 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
-    /// Drops the run and starts another one.
+    /// Drops the run and starts another run.
     again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, EndReason)>>,
 }
@@ -45,7 +45,7 @@ struct Setup {
     clocks: Arc<dyn Clocks>,
     /// The machine of the replica, if it can be suspended. It then provides the clocks.
     machine: Option<Arc<NodeClock>>,
-    /// How long the work continues after it was asked to end.
+    /// The time for which the work continues after it was asked to end.
     drain: Duration,
     /// A shard whose work ends by itself after a second.
     ends: Option<u32>,

@@ -29,7 +29,7 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
 }
 
-/// The work runs in a task that lives as long as the process, not as long as the term.
+/// The work runs in a task that ends with the process, and not with the term.
 #[tokio::test(start_paused = true)]
 async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();

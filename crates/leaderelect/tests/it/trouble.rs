@@ -61,7 +61,7 @@ async fn alternating_failures_warn_once_each_until_success() {
         unavailable(),
         Outcome::Pass,
         forbidden(),
-        // Since the last of these failures, a read has succeeded.
+        // A read has succeeded after the last of these failures.
         unavailable(),
         forbidden(),
         unavailable(),

@@ -49,7 +49,7 @@ pub(crate) struct Chaos {
     pub(crate) client_go_is_old: bool,
     /// Whether another program deletes and blanks the lock. Then there may be two leaders, but all other rules apply.
     pub(crate) tampering: bool,
-    /// Whether the lock is deleted once all running contenders have seen it.
+    /// Whether the lock is deleted after all running contenders have seen it.
     pub(crate) deletions: bool,
     /// Whether other programs write the object without changing its record.
     pub(crate) touches: bool,
@@ -134,7 +134,7 @@ pub(crate) struct Stored {
     uid: u64,
     version: u64,
     record: LeaderElectionRecord,
-    /// When the record was stored.
+    /// The time at which the record was stored.
     committed: Instant,
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a rule is broken, the check panics and poisons the lock. Ignore that, so that the other tasks can end.
+        // If a rule is broken, the check panics and poisons the lock. Ignore the poisoning, so that the other tasks can end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,7 +203,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Panics if a rule was broken, and names the first one.
+    /// Panics if a rule was broken. The message contains the first broken rule.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {

@@ -8,16 +8,16 @@ use super::InvalidSelector;
 /// A field selector. It is a list of requirements on the fields of an object, and an object must meet all of them. The
 /// default selects everything.
 ///
-/// The text is a list of `field=value`, `field==value` and `field!=value`, separated by commas. For fields that are not
-/// strings, Kubernetes compares their JSON. A missing field has the empty value. The available fields depend on the
-/// kind and on the server. All kinds have `metadata.name`, and most have `metadata.namespace`. For example, pods also
-/// have `spec.nodeName` and `status.phase`.
+/// The text is a list of `field=value`, `field==value` and `field!=value`, separated by commas. For a field that is not
+/// a string, Kubernetes compares the JSON of the field. The value of a missing field is the empty string. The available
+/// fields depend on the kind and on the server. All kinds have `metadata.name`, and most have `metadata.namespace`. For
+/// example, pods also have `spec.nodeName` and `status.phase`.
 ///
 /// In a value, `\\`, `\,` and `\=` represent the character after the backslash. These characters must be escaped.
 /// Whitespace is not trimmed. Empty parts between commas are skipped.
 ///
-/// Requirements are sorted and deduplicated. So selectors with the same requirements are equal, and print the same
-/// text.
+/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and print the
+/// same text.
 ///
 /// # Examples
 ///
@@ -48,8 +48,8 @@ impl FieldSelector {
     ///
     /// # Panics
     ///
-    /// Panics if the field is empty or contains `=`, `!`, `,` or `\`. No field of Kubernetes does. To use untrusted
-    /// text, parse it instead.
+    /// Panics if the field is empty or contains `=`, `!`, `,` or `\`. No field of Kubernetes contains these characters.
+    /// For untrusted text, parse the selector instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
@@ -109,8 +109,9 @@ impl FromStr for FieldSelector {
     ///
     /// # Errors
     ///
-    /// Fails if a part has no operator, or if a value has an unescaped character or an invalid escape sequence. The
-    /// error names the alphabetically first such part, with the message of a Kubernetes API server.
+    /// Fails if a part has no operator, or if a value has an unescaped character or an invalid escape sequence. If
+    /// several parts are invalid, the error describes the alphabetically first part. It has the message of a Kubernetes
+    /// API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -156,7 +157,7 @@ impl FieldRequirement {
         &self.value
     }
 
-    /// Returns whether the field must equal the value. If not, the field must differ from the value.
+    /// Returns `true` if the field must equal the value, and `false` if it must differ from the value.
     pub fn is_equality(&self) -> bool {
         self.equals
     }

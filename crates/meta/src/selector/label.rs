@@ -23,8 +23,8 @@ use super::{InvalidSelector, parse, quoted};
 /// value, as in `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only where an operator is allowed. Numbers must fit
 /// into an `i64`.
 ///
-/// Requirements are sorted and deduplicated. So selectors with the same requirements are equal, and print the same text. Requirements are
-/// not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
+/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal, and print the same text.
+/// Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
 ///
@@ -54,8 +54,8 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns a selector that selects nothing. It is `nothing,!nothing`, which requires that a label is both present
-    /// and absent. So it also selects nothing on a server.
+    /// Returns a selector that selects nothing. Its text is `nothing,!nothing`, which requires that a label is both present and absent.
+    /// Therefore, it also selects nothing on a server.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
@@ -174,8 +174,8 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Returns whether the selector requires that a label is both present and absent, as [`nothing`](Self::nothing)
-    /// does. Other contradictions are not detected.
+    /// Returns whether the selector requires that a label is both present and absent, like [`nothing`](Self::nothing). Other
+    /// contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key
@@ -210,8 +210,8 @@ impl FromStr for LabelSelector {
     ///
     /// # Errors
     ///
-    /// Fails if the text has a syntax error, or if a key or a value is not valid for a label. The error names the first
-    /// such problem, with the message of a Kubernetes API server.
+    /// Fails if the text has a syntax error, or if a key or a value is not valid for a label. The error describes the first problem, with
+    /// the message of a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -257,7 +257,7 @@ pub enum SelectorOperator {
     NotEquals,
     /// `notin`: the label is absent or has none of the values.
     NotIn,
-    /// The key alone: the label is present.
+    /// Only the key: the label is present.
     Exists,
     /// `!` and the key: the label is absent.
     DoesNotExist,

@@ -49,7 +49,7 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `prefix` is not a DNS subdomain. The limit is in bytes. The validation of object names
+/// Returns the reasons why `prefix` is not a DNS subdomain. This function counts bytes. The validation of object names
 /// counts characters instead.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;

@@ -16,7 +16,7 @@ enum When {
     Made,
     Used,
     Dropped,
-    /// On use. Dropping the payload of this panic panics again.
+    /// The provider panics when an instrument is used. A drop of the payload of this panic panics again.
     Twice,
 }
 

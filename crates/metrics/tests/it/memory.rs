@@ -45,7 +45,7 @@ fn dropped_gauge_removes_its_value() {
     assert_eq!(level(), None);
 }
 
-/// Prometheus takes a decrease of a counter for a reset, and counts the remaining value again.
+/// Prometheus interprets a decrease of a counter as a reset, and counts the remaining value again.
 #[test]
 fn counters_and_histograms_never_decrease_while_shared() {
     let memory = InMemoryProvider::new();

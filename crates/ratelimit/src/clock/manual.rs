@@ -63,8 +63,8 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics, after all other wakers were called. Also panics if an [`Instant`] cannot represent the new time. Then the
-    /// time is unchanged.
+    /// Panics if a waker panics, after all other wakers were called. Also panics if an [`Instant`] cannot represent the new time. In that
+    /// case, the time is unchanged.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();

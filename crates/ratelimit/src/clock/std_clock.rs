@@ -8,7 +8,7 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 /// The machine's monotonic clock.
 ///
 /// Its [`Timer`] works with any executor. A single thread wakes the tasks of the whole process. The thread starts at the first poll of a
-/// sleep, and ends ten seconds after the last sleep. A [`ThreadTimer`] has its own thread instead.
+/// sleep, and ends ten seconds after the last sleep. A [`ThreadTimer`] uses a separate thread instead.
 ///
 /// This clock does not follow tokio's paused time. Use `TokioClock` for that.
 ///

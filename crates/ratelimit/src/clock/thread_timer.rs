@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, StdClock, Timer};
 use crate::wake::call_all;
 
-/// [`StdClock`] with its own timer thread. Clones share the thread.
+/// A clock like [`StdClock`], but with a separate timer thread. Clones share the thread.
 ///
 /// The thread starts at the first poll of a sleep, and ends ten seconds after the last sleep.
 ///
@@ -36,13 +36,14 @@ struct Shared {
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// When the thread checks the sleeps next. `None` if there is no thread.
+    /// The time of the thread's next check of the sleeps. `None` if there is no thread.
     looks_at: Option<Instant>,
-    /// When the thread ends, unless a sleep is registered before that.
+    /// The time at which the thread ends, unless a sleep is registered earlier.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread waits for new sleeps before it ends. Starting a thread takes longer than a short sleep.
+/// The time for which the thread waits for new sleeps before it ends. It does not end immediately, because starting a
+/// thread takes longer than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The next action of the thread.
@@ -53,7 +54,7 @@ enum Next {
     End,
 }
 
-/// How a new sleep affects the thread.
+/// The effect of a new sleep on the thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     /// The thread must be started.

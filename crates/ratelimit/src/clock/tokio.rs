@@ -55,7 +55,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// [`TokioClock`] bound to one runtime. It can be used on any thread.
+/// A clock like [`TokioClock`], but bound to one runtime. It can be used on any thread.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

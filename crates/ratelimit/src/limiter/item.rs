@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::RateLimiter;
 
-/// A [`RateLimiter`] that also stores how often each item has failed.
+/// A [`RateLimiter`] that also stores the number of failures of each item.
 ///
 /// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget), [`num_requeues`](Self::num_requeues). Do not
 /// use it with a work queue, which already stores the failures of its items.
@@ -37,7 +37,7 @@ pub struct ItemRateLimiter<K, L> {
     sweep_at: usize,
 }
 
-/// How long the failures of an item are remembered.
+/// The time for which the failures of an item are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
     /// Until `forget`, as in client-go. If `forget` is never called for an item, the item is kept forever.
@@ -50,7 +50,7 @@ pub enum KeepFailures {
 struct Item<K> {
     key: K,
     failures: u32,
-    /// When the failures expire. `None` means never.
+    /// The time at which the failures expire. `None` means never.
     expires: Option<Instant>,
 }
 

@@ -6,7 +6,7 @@ use super::RateLimiter;
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Subtracts a random part from another limiter's delays. So items that failed at the same time are not retried at the same time.
+/// Subtracts a random part from another limiter's delays, so that items that failed at the same time are not retried at the same time.
 ///
 /// A delay `d` becomes a uniformly distributed delay in `[d * (1 - fraction), d]`. The jitter is subtracted, so no delay exceeds the cap of
 /// the other limiter, and items that have reached the cap are spread as well.

@@ -66,7 +66,7 @@ fn t4_throttle() {
             clock.advance(until - clock.now());
         }
     }
-    // 5 tokens are available at once, and 11 more at 10 per second.
+    // 5 tokens are available immediately, and 11 more at 10 per second.
     assert_eq!(clock.now() - start, 1100 * MS);
 }
 
@@ -79,7 +79,8 @@ fn t5_always_fake() {
     }
 }
 
-/// Unlike in client-go, a wait that can never end fails at once. So the test uses a slow bucket to show that `stop` ends a wait.
+/// Unlike in client-go, a wait that can never end fails immediately. Therefore, the test uses a slow bucket to show that `stop`
+/// ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -102,7 +103,7 @@ fn t6_never_fake() {
 fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
-    // The wait fails at once, because the clock does not advance.
+    // The wait must fail immediately, because the clock does not advance.
     let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
         panic!("the next token is far away")
     };
@@ -328,7 +329,7 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // The next waiter is served at most a second after this one.
+                            // The next waiter is served at most a second after this waiter.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }

@@ -18,8 +18,8 @@ const ATTEMPTS: u32 = 5;
 /// two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the error's
 /// [`retry_after`](ApiError::retry_after) is longer.
 ///
-/// An attempt can conflict with its own earlier write if the response was lost ([`ApiError::earlier_may_have_acted`]).
-/// So `attempt` must be idempotent: it may set a label, but must not increment a counter.
+/// An attempt can conflict with its own earlier write if the response was lost ([`ApiError::earlier_may_have_acted`]). Therefore,
+/// `attempt` must be idempotent: it may set a label, but must not increment a counter.
 ///
 /// # Errors
 ///
@@ -80,7 +80,8 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the last attempt if all attempts fail, or any error other than a conflict and "already exists".
+    /// Returns the error of the last attempt if all attempts fail. Returns any other error than a conflict or "already exists"
+    /// without a further attempt.
     ///
     /// # Examples
     ///

@@ -68,7 +68,7 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
 }
 
 /// The maximum timeout of a watch, in seconds. A server in Go counts nanoseconds in 63 bits, and ends a watch
-/// with a longer timeout at once.
+/// with a longer timeout immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
 /// How much longer than its requested timeout a watch may stay open.

@@ -25,7 +25,7 @@ use crate::error::InvalidRequest;
 ///
 /// # Cancel safety
 ///
-/// A read that was not ready has consumed nothing, and a write that was not ready has stored nothing.
+/// A read that returns `Pending` has consumed no data, and a write that returns `Pending` has accepted no data.
 pub struct PortForward {
     receiver: Receiver,
     sender: Sender,

@@ -35,8 +35,8 @@ pub(crate) struct ExecPlugin {
 /// minutes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long to read the output of a plugin that has exited. A child process of the plugin may keep the pipes open
-/// forever.
+/// The time limit for reading the output after the plugin has exited. A child process of the plugin may keep the pipes
+/// open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The maximum size of the plugin's output.
 const MAX_OUTPUT: u64 = 1 << 20;

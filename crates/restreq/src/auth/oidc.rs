@@ -279,8 +279,8 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes the failure of a token request. Only the error code is shown, because the rest of the response could quote
-/// secrets.
+/// Describes the failure of a token request. The description contains only the error code, because other parts of the response
+/// could quote secrets.
 fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {

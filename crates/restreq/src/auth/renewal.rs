@@ -37,7 +37,7 @@ pub(crate) trait Source: Send + Sync + 'static {
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// When the credentials expire. `None` means that they are valid until the server rejects them.
+    /// The time at which the credentials expire. `None` means that they are valid until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
@@ -60,7 +60,7 @@ struct State {
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// When and how the last run failed.
+    /// The time and the error of the last failed run.
     failed: Option<(Instant, AuthError)>,
 }
 
@@ -73,7 +73,7 @@ struct Running {
     task: AbortHandle,
 }
 
-/// Why a run starts.
+/// The reason why a run starts.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
@@ -85,9 +85,10 @@ struct Issued {
     login: Login,
     /// The time when the first run returned this certificate.
     since: Instant,
-    /// When to renew the credentials. `None` means only after the server rejects them.
+    /// The time at which to renew the credentials. `None` means only after the server rejects them.
     until: Option<Instant>,
-    /// When the credentials were issued. `None` unless they replaced rejected credentials or are equal to the previous credentials.
+    /// The time at which the credentials were issued. `None` unless they replaced rejected credentials or are equal to the previous
+    /// credentials.
     replaced: Option<Instant>,
 }
 
@@ -229,7 +230,7 @@ impl<S: Source> Shared<S> {
 struct RenewalReport {
     /// Whether they expire immediately.
     is_over: bool,
-    /// How long the replaced certificate was in use.
+    /// The time for which the replaced certificate was in use.
     replaced: Option<Duration>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct TokenFile {
 struct State {
     /// The header of the last token. Before the first read, the header of the configured token, if any.
     header: Option<HeaderValue>,
-    /// When the file was last read.
+    /// The time at which the file was last read.
     read_at: Option<Instant>,
 }
 

@@ -36,8 +36,8 @@ enum Place {
     Items,
 }
 
-/// The maximum size of the envelope, which has the list's metadata. client-go has no limit; the continue token is the
-/// longest part.
+/// The maximum size of the envelope, which contains the metadata of the list. client-go has no limit. The longest
+/// member of the envelope is the continue token.
 const MAX_ENVELOPE: usize = 1 << 20;
 
 /// The depth of the list's fields, and of an item.

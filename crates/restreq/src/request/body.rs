@@ -72,7 +72,7 @@ impl fmt::Debug for Body {
 /// The body that the transport sends.
 pub(crate) struct HttpBody {
     pieces: Pieces,
-    /// Resolves when the response is dropped. No more of the body may be sent after that.
+    /// Resolves when the response is dropped. After this, no more of the body may be sent.
     over: Option<oneshot::Receiver<()>>,
 }
 

@@ -34,7 +34,7 @@ impl Budget {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one retry from the budget. Returns whether the budget had one.
+    /// Takes one retry from the budget. Returns whether the budget was not empty.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
         // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);

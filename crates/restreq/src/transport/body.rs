@@ -1,4 +1,4 @@
-//! The response body, which holds its connection.
+//! The response body. It owns its connection until it ends.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -25,7 +25,7 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body from a layer. The mutex is never contended; it makes the body `Sync`.
+    /// A body that a layer returned. The mutex is never contended. It makes the body `Sync`.
     #[cfg(feature = "tower")]
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]

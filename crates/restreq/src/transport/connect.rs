@@ -125,7 +125,7 @@ struct FirstReadNotifier {
 }
 
 impl Conn {
-    /// Notifies the listener after the peer's first data was processed. This is the case when the reader asks for more
+    /// Notifies the listener after the peer's first data was processed. This is the case when the reader polls for more
     /// data.
     pub(super) fn notify_after_first_read(mut self, listener: Arc<Notify>) -> Self {
         self.first_read = Some(FirstReadNotifier { listener, has_read: false });

@@ -1,5 +1,5 @@
-//! The connection pool: assigns connections to requests, and decides when to dial and what to close. It has no I/O, no
-//! clock and no lock.
+//! The connection pool: assigns connections to requests, and determines when to dial and which connections to close. It
+//! has no I/O, no clock and no lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

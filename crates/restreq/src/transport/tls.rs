@@ -268,7 +268,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// As in Go, an unusable certificate does not affect the others.
+/// As in Go, skip a certificate that cannot be used, and use the other certificates.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it holds no PEM certificate".to_owned());

@@ -1,4 +1,4 @@
-//! Token files and credential plugins, and how the client follows their changes.
+//! Tests of token files and credential plugins, and of how the client detects their changes.
 
 use std::time::Duration;
 

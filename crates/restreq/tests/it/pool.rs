@@ -302,7 +302,7 @@ async fn serve(
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
-        // END_STREAM and END_HEADERS; 8 is ":status: 200" in HPACK's table.
+        // The flags are END_STREAM and END_HEADERS. The index 8 of HPACK's table is ":status: 200".
         let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
@@ -343,7 +343,7 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// One retry per request is free, and the others come from the retry budget.
+/// One retry per request is free. Further retries use the retry budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
@@ -458,7 +458,7 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// Otherwise one stalled runtime of a program, such as a finished test's, would block all others.
+/// Otherwise one stalled runtime of a program, such as the runtime of a finished test, would block all other runtimes.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

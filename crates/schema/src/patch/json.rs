@@ -208,7 +208,7 @@ fn tested(is_equal: bool) -> Result<(), PatchError> {
     if is_equal { Ok(()) } else { Err(PatchError::TestFailed) }
 }
 
-/// Adds the operation to the error text of an inapplicable patch.
+/// Adds the operation to the error text of a patch that cannot be applied.
 fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
     result.map_err(|error| match error {
         PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),

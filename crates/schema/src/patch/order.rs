@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use pintle_json::Json;
 
 /// Orders the merged items. There are two sequences: the items that the patch lists (or its `$setElementOrder`), and the items that are
-/// only in the live list. Each sequence keeps its order when the two are merged. A live-only item precedes the next item of the patch only
-/// if it also precedes this item in the live list. All other live-only items follow.
+/// only in the live list. Each sequence keeps its order when the two are merged. An item that is only in the live list precedes the next
+/// item of the patch only if it also precedes that item in the live list. All other such items follow.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -68,7 +68,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of an item. Returns `None` for an item without its key, which equals no other item.
+/// Returns the identity of an item. Returns `None` for an item without its key. Such an item is not equal to any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

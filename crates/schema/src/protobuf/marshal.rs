@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends encoded fields. The first `depth` numbers of their protobuf field paths are equal. The fields of an embedded Go struct form
-    /// a separate message.
+    /// Appends encoded fields, whose protobuf field paths begin with the same `depth` numbers. The fields of an embedded Go struct form a
+    /// separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {

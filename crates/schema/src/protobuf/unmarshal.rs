@@ -82,7 +82,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Narrows the reader to the field with this number, or to the fields of the embedded message with this number.
+    /// Limits the reader to the field with this number, or to the fields of the embedded message with this number.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -121,7 +121,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A message of these types has only one field. If the field is absent, the earlier value stays.
+                // A message of one of these types has only one field. If the field is absent, the earlier value is kept.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }

@@ -1,4 +1,5 @@
-//! Splits a YAML text into tokens as libyaml does. The syntax is YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
+//! Splits a YAML text into tokens, in the same way as libyaml. The syntax is YAML 1.1, with libyaml's rules for plain scalars in `[…]` and
+//! `{…}`.
 
 mod properties;
 mod scalars;
@@ -320,7 +321,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character. The token rules out a pending possible key.
+    /// Adds a token of one character. After this token, a possible key of this level can no longer be a key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

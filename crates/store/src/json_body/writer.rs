@@ -13,7 +13,7 @@ const MIN_MEMBER_LEN: usize = 256;
 /// The minimum length of interned managed fields, in bytes. It is lower than for members, because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The depth of the spec's members in the managed fields.
+/// The nesting depth at which the managed fields contain the members of the spec.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
@@ -87,7 +87,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // `time` is the last member. The members before `time` are equal in all similar writes of the manager.
+                // Write `time` last, because the members before it are equal in all similar writes of the manager.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -98,8 +98,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the fields that a manager owns. Interns each member down to this depth separately. This way, the other members are shared
-    /// even if one member, such as a volume of a pod, is unique.
+    /// Writes the fields that a manager owns. Interns each member down to the given depth separately. Therefore, the other members are
+    /// shared even if one member, such as a volume of a pod, is unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -110,7 +110,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members in `first` in this order, and after that all other members by name.
+    /// Writes the members in `first` in this order, then all other members by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,

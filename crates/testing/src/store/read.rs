@@ -25,7 +25,7 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // If there is a selector, a server does not know the number without reading further.
+            // With a selector, a server omits the number, because it would have to read all following objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -68,7 +68,7 @@ impl Store {
         }
         let exact = match options.resource_version_match {
             Some(how) => how == ResourceVersionMatch::Exact,
-            // For compatibility, a limit without a match means the exact revision.
+            // For compatibility, a limit without a `resourceVersionMatch` means the exact revision.
             None => options.limit > 0 && asked > 0,
         };
         if exact && asked < self.compacted {

@@ -1,4 +1,4 @@
-//! Watches. A watch has a position in the log, and a point at which it breaks.
+//! Watches. A watch has a position in the log, and optionally a position at which it breaks.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -80,7 +80,7 @@ impl Store {
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // A silent watch keeps its position, but breaks in the new way.
+                // A silent watch keeps its position, but the new break replaces its break.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
@@ -128,8 +128,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has broken the watch, a queued break is ignored. So no break is overwritten, and no error of a
-        // user is dropped under a lock.
+        // If the test has broken the watch, ignore a queued break. Therefore, no break is overwritten, and no error of
+        // the user is dropped under a lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -155,7 +155,7 @@ impl Watch {
         }
     }
 
-    /// Maps a change to the event that a watch with this selection sees.
+    /// Returns the event that a watch with this selection receives for a change.
     fn event(&self, entry: &Entry) -> Option<WatchEvent<RawObject>> {
         let (revision, before, after) = match entry {
             Entry::Change { revision, .. } if *revision <= self.after => return None,

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// The part of an object that an update replaces.
+/// Selects what an update replaces in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    /// Everything except the status.
+    /// The update replaces everything except the status.
     Main,
     /// Only the status.
     Status,
@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Replaces the part of the existing object `old` that `edit` selects.
+    /// Updates the existing object `old`. Replaces only what `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,

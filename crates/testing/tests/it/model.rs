@@ -16,7 +16,7 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// A direct change by the test. The object has a label or not.
+    /// A direct change by the test. `labelled` determines whether the object has a label afterwards.
     Put(usize, bool),
     Remove(usize),
     Create(usize),

@@ -51,7 +51,7 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// Returns the output of a future. The future must be ready at once.
+/// Returns the output of a future. The future must be ready immediately.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {

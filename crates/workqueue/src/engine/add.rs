@@ -10,8 +10,8 @@ use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 use crate::panic::catch;
 
-// Adds keys and sets delays. Callers pass the key in an `Option`. If the key is not stored, or if it remains after a panic, it stays in the
-// `Option`. The caller then drops it outside the lock.
+// Adds keys and sets delays. Callers pass the key in an `Option`. If a method does not store the key, for example because of a panic, the
+// key stays in the `Option`. The caller then drops it outside the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
@@ -176,7 +176,7 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of a pending delay after another delay was merged into it. A retry stays a retry, so that [`DelayPolicy::Respect`]
+    /// Returns the kind of a pending delay after it was merged with another delay. A retry stays a retry, so that [`DelayPolicy::Respect`]
     /// still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
@@ -217,7 +217,7 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key that is not in flight to the order. If the order panics, the key is no longer dirty, and its record may be
+    /// Pushes a dirty key that is not in flight to the order. If the order panics, the key is marked as not dirty, and its record may be
     /// removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };

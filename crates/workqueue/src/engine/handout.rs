@@ -46,8 +46,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// Marks a key that is no longer in the order as not dirty when this value is dropped. It is used for the case that
-/// user code panics.
+/// A guard that marks a key as not dirty when it is dropped. It is used if user code panics after the key was removed
+/// from the order.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -63,7 +63,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Undoes an add. This may remove the record of the key.
+    /// Marks the key as not dirty. This may remove the record of the key.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -86,7 +86,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Catch a panic of the order. The thread may already be unwinding, because a worker panicked.
+            // Catch a panic of the order, because the thread may already be unwinding after a panic of a worker.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }
@@ -109,7 +109,8 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes an add, if no worker has dequeued the key since. Returns whether there was such an add.
+    /// Undoes the last add of the key, unless a worker has dequeued the key since the add. Returns whether an add was
+    /// undone.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

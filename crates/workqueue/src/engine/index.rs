@@ -5,12 +5,12 @@ use hashbrown::HashTable;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size. It grows by linear hashing: when the load is too high, it splits one segment. So an insert
-/// moves the entries of at most one segment.
+/// A hash table in segments of bounded size. It grows by linear hashing: when the load is too high, it splits one segment. Therefore, an
+/// insert moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments. There is at least one. The hashes in segment `i` end with the bits of `i`, padded to the number of
-    /// bits that the segment count requires.
+    /// The segments. There is at least one segment. The hashes in segment `i` end with the bits of `i`, padded to the number of bits that
+    /// the segment count requires.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,

@@ -16,7 +16,7 @@ pub(super) struct Record<K> {
     /// The highest priority that the key was added with since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures. It saturates. At the maximum, every limiter has long reached its longest delay.
+    /// The number of failures, which saturates. Below the maximum, every limiter has already reached its longest delay.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.
@@ -28,8 +28,7 @@ pub(super) struct Record<K> {
 /// A time that is never reached: 584 years after the creation of the queue.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The state flags of a key, in any combination. A key without flags is idle. The queue keeps an idle key only because of its failure
-/// count.
+/// The state flags of a key, in any combination. A key without flags is idle. The queue keeps an idle key only if the key has failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 

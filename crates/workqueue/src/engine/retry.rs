@@ -7,12 +7,12 @@ use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
-/// How a failure was reported.
+/// The source of a failure report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// By the worker that processes the key.
+    /// The worker that processes the key reports the failure.
     Held,
-    /// By a rate-limited add of the key.
+    /// A rate-limited add of the key reports the failure.
     Added,
 }
 
@@ -150,8 +150,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns whether a rate-limited add reports a new failure. It does not report one if a retry with an earlier deadline is pending, or
-    /// if the key will run anyway.
+    /// Returns whether a rate-limited add reports a new failure. It does not report a new failure if a retry with an earlier deadline is
+    /// pending, or if the key will be processed anyway.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

@@ -46,7 +46,7 @@ impl<K> Table<K> {
         key
     }
 
-    /// If the table is large and has no more keys, takes its content out, to be freed outside the lock.
+    /// If the table is large and has no more keys, takes its content out. The caller must free the content outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }

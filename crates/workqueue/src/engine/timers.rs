@@ -27,8 +27,9 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues the key if its delay has ended, and removes its failures if they have expired. The timers of other keys can wait, but an
-    /// operation on this key needs its current state. Afterwards, the record may be idle and have no failures.
+    /// Queues the key if its delay has ended, and removes its failures if they have expired. Called before an operation on the key,
+    /// because the operation needs the current state of the key. Timers of other keys are not processed. After this call, the record may
+    /// be idle and have no failures.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {

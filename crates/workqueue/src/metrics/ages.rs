@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most are in a list in ascending order of time. A tree contains the keys that entered with an
-/// earlier time than the last key of the list.
+/// The start times of all keys in one state. Most keys are in a list in ascending order of their times. A key whose time is earlier than
+/// the time of the last key of the list is in a tree.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// By ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys in the tree. They entered late: their delay had ended before the last key of the list entered.
+    /// The keys whose time is earlier than the time of the last key of the list, because the end of their delay was processed late.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of the times.

@@ -55,8 +55,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. If a priority has its own series, it keeps the series. So each key increments and decrements the
-    /// same series.
+    /// Returns the series of `priority`. If a priority has a separate series, it keeps this series. Therefore, each key increments and
+    /// decrements the same series.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

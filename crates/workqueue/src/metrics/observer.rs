@@ -15,7 +15,7 @@ pub(crate) struct Observer {
     stamps: Stamps,
 }
 
-/// When keys became dirty and when they were dequeued.
+/// The times at which keys became dirty, and the times at which they were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,

@@ -28,8 +28,8 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The lanes of the tenants that have queued keys. This is a tree, because a large hash table would rehash in one
-    /// step.
+    /// The lanes of the tenants that have queued keys. It is a tree and not a hash table, because a large hash table moves all entries at
+    /// once when it grows.
     lanes: BTreeMap<T, Lane<K>>,
     /// The same tenants, ordered by their turns. The next tenant is first.
     turns: BTreeMap<u64, T>,

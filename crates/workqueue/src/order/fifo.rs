@@ -7,8 +7,8 @@ use super::{Order, Queued, Ticket};
 /// The default [`Order`]: first in, first out. It ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// Chunks of tickets. They never move and are freed when all their tickets are gone. All chunks except the last are full. A chunk is
-    /// empty if all its tickets were removed.
+    /// Chunks of tickets. Chunks never move. A chunk is freed when all its tickets were popped or removed. All chunks except the last
+    /// are full. A freed chunk in the middle is empty.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,
@@ -73,8 +73,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk whose tickets were all removed. So repeated adds and removals use no memory, and `pop` need not
-        // skip the removed tickets.
+        // Free a chunk whose tickets were all removed. Therefore, repeated adds and removals use no memory, and `pop` does not scan
+        // the removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             match at == last {
                 true => chunk.clear(),

@@ -28,13 +28,14 @@ pub struct Priority {
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, a place is a time, otherwise a counter.
     next: u64,
-    /// With ageing, the times of keys whose place differs from their time, by place. A key's place differs if the key became due earlier
-    /// than a key that was pushed before it.
+    /// With ageing: the times of keys whose place is not their time, by place. This is the case if a key became due earlier than a key
+    /// that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 
 /// The rank of a key. Without ageing, it is the negated priority and the place. With ageing, it is the time minus one step for each level,
-/// and the place. All keys age at the same rate, so the relative order of two keys never changes. So ranks need no updates over time.
+/// and the place. All keys age at the same rate, so the relative order of two keys never changes. Therefore, ranks need no updates over
+/// time.
 type Rank = (i64, u64);
 
 impl Priority {

@@ -42,7 +42,7 @@ const POLLS: usize = 8;
 enum Armed {
     /// The alarm is set, or another thread has changed it.
     Set,
-    /// The time of the alarm has come.
+    /// The alarm is due now.
     IsDue,
     /// The timer ended the sleep too early, or the sleep called its waker in every poll.
     Failed,
@@ -66,8 +66,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. If the waker is called during the poll of a new sleep, polls the sleep again. Either the sleep is due now, or an
-    /// executor makes it yield.
+    /// Sets the alarm. If the waker is called during the poll of a new sleep, polls the sleep again. The sleep may be due, or the executor
+    /// may have made it yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -92,7 +92,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Handles an alarm that cannot be set. Wakes all tasks, so that their next polls provide a timer that works.
+    /// Handles an alarm that cannot be set. Wakes all tasks, so that one of their polls provides a timer that works.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -102,8 +102,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm in a loop. If an alarm is due at once, it is handled here, and the next turn sets the next alarm. So the depth of the
-    /// stack is bounded.
+    /// Sets the alarm in a loop. If an alarm is due immediately, it is handled here, and the next iteration sets the next alarm. This
+    /// bounds the depth of the stack.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {

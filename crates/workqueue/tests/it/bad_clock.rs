@@ -174,7 +174,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// At its end, the dequeue reads the time for the tasks and threads that wait for a delay.
+/// A dequeue reads the clock at its end, to set the deadline of the tasks and threads that wait for a delay.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -191,7 +191,7 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// How many polls of each sleep call the waker instead of storing it.
+    /// The number of polls of each sleep that call the waker instead of storing it.
     eager_polls: usize,
     /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,

@@ -1,4 +1,4 @@
-//! Tests of limits on the work and the wake-ups of one operation.
+//! Tests that limit how many keys and records one operation processes, and how often it wakes workers.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;

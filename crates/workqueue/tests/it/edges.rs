@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// The queue has no timer task. A `get` that waits for the delay returns at once, and its timer is dropped.
+/// The queue has no timer task. A `get` that waits for the delay returns immediately, and its timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -192,7 +192,7 @@ fn x9_a_parallel_piece_that_panics_ends_alone() {
     assert!(unfinished.skipped.is_empty());
 }
 
-/// A clock that advances by an hour whenever a thread or task is about to sleep.
+/// A clock that advances by an hour each time that a thread or task is about to sleep.
 struct Hasty(ManualClock);
 
 impl Clock for Hasty {
@@ -213,7 +213,7 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute. If the clock is already past the deadline, the sleep ends at once and the waiter is woken.
+/// Deadlines are absolute. If the clock is already past the deadline, the sleep ends immediately and the waiter is woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));

@@ -101,7 +101,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// Without this rule, a waiting `get` would poll again and again.
+/// Otherwise a waiting `get` would call `pop` in an endless loop.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());

@@ -1,4 +1,4 @@
-//! Test code that keeps a queue locked for as long as a test needs.
+//! Test code that keeps a queue locked until the test releases the lock.
 
 use std::fmt;
 use std::hash::Hash;
@@ -35,11 +35,11 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. A `forget` changes no key, so the blocked call wakes no waiter later.
+/// A limiter whose `forget` blocks. A `forget` changes no key, so the blocked call does not wake a waiter when it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
 /// A clock that can open a gate when it is read. A queue with metrics reads the clock when an operation finds the lock contended, before
-/// the operation pushes to the inbox or waits. So the lock stays held until then.
+/// the operation pushes to the inbox or waits. Therefore, the lock is held until an operation has found it contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,

@@ -126,8 +126,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The limit bounds the work of the next call. When the inbox is full, an operation waits for the lock and then applies
-/// the inbox.
+/// The limit bounds the number of operations that the next call applies. When the inbox is full, an operation waits for the lock and then
+/// applies the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();

@@ -299,7 +299,8 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// Returns the number of series of the depth, and the value of the series for all other priorities.
+/// Returns the number of series of the metric `workqueue_depth`, and the value of the series
+/// `exceeded_cardinality_limit`.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))
@@ -332,7 +333,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// A key increments and decrements the same series. So no series freezes or becomes negative.
+/// A key increments and decrements the same series. Therefore, no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -377,7 +378,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// An operation on the key itself notices that its delay has ended.
+/// An operation on the key processes the end of the delay.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();

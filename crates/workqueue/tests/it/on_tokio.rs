@@ -244,7 +244,7 @@ async fn spend_budget() {
     }
 }
 
-/// Starts workers that report each key that they dequeue. Returns once all of them wait.
+/// Starts workers that report each key that they dequeue. Waits until all workers wait for a key.
 fn waiting_workers(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>, count: usize) -> mpsc::Receiver<u32> {
     let ((taken, all), (tell_listed, listed)) = (mpsc::channel(), mpsc::channel());
     for _ in 0..count {

@@ -141,7 +141,7 @@ fn add_whose_eq_panics_has_no_effect() {
     assert_drains(&queue);
 }
 
-/// The call that pushed the add to the inbox has returned before.
+/// The call that pushed the add to the inbox has already returned.
 #[test]
 fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
@@ -157,7 +157,7 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// A key may use the queue in its drop. The key was merged, rejected, expired, removed or done before.
+/// A key may use the queue in its drop. The test drops keys that were merged, rejected, expired, removed or done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());

@@ -259,8 +259,7 @@ fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // The consumer that holds a key gets the key again if it was added while in flight, even if other consumers have
-    // ended.
+    // If a key is added while it is in flight, its consumer gets it again, even if all other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
@@ -314,7 +313,7 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// What the test with races knows about a key.
+/// The data that the test with races records about a key.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,

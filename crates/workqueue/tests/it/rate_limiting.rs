@@ -103,7 +103,8 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, only the limiter stores failures. So the limiter may know a key that the queue does not know.
+/// In client-go, only the limiter stores failures. Therefore, the limiter may have failures of a key that has no record
+/// in the queue.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;

@@ -29,7 +29,7 @@ pub(crate) struct Model {
     pub(crate) running: BTreeSet<Key>,
     pub(crate) waiting: BTreeMap<Key, Waiting>,
     pub(crate) failures: BTreeMap<Key, u32>,
-    /// When each idle key became idle.
+    /// The time at which each idle key became idle.
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 

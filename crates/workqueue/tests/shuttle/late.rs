@@ -43,8 +43,8 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// An add during the shutdown is either rejected, or its key is processed. This holds even if the add did not wait for
-/// the lock.
+/// An add during the shutdown is either rejected, or its key is processed. This is true even if the add did not wait
+/// for the lock.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {

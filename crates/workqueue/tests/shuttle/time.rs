@@ -234,8 +234,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This holds even if add and
-/// done went through the inbox.
+/// The durations are measured from the add to the dequeue, and from the dequeue to the done. This is true even if the add and the done
+/// used the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {

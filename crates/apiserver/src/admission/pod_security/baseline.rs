@@ -38,7 +38,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The safe sysctls. Each has the minor version in which it became safe.
+/// The safe sysctls, each with the minor version in which it became safe.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -54,7 +54,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types. Each has the minor version in which it became safe.
+/// The safe SELinux types, each with the minor version in which it became safe.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 
@@ -134,7 +134,8 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Reports hosts in probes and lifecycle handlers. The kubelet would contact these hosts from the network of the node.
+/// Returns a violation if a probe or lifecycle handler has a host, because the kubelet would contact this host from the
+/// network of the node.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
@@ -216,7 +217,7 @@ fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(19) { seccomp_profiles(pod) } else { seccomp_annotations(pod) }
 }
 
-/// Reports profiles that disable seccomp.
+/// Returns a violation if a profile disables seccomp.
 pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     let mut types = BTreeSet::new();
     let described = pod.describe_restricted_profiles("seccompProfile", &mut types);
@@ -230,7 +231,8 @@ pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     })
 }
 
-/// Reports annotations that disable seccomp. Older versions of Kubernetes used these annotations instead of fields.
+/// Returns a violation if an annotation disables seccomp. Older versions of Kubernetes used these annotations instead
+/// of fields.
 fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let containers: HashSet<_> = pod.container_names(|_| true).into_iter().collect();

@@ -11,7 +11,7 @@ use crate::admission::pods::{self, ContainerType};
 use crate::object::condition;
 use crate::validate::qualified_name_faults;
 
-/// Resources whose requests and limits can have quotas. A quota on the bare resource name limits the requests.
+/// Resources whose requests and limits can have quotas. A quota on the resource name without a prefix limits the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
@@ -38,7 +38,7 @@ pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Returns an error if a container does not specify a resource that the quota limits. A pod that has resources at pod level is not checked.
+/// Returns an error if a container does not specify a resource that the quota limits. A pod with `spec.resources` is not checked.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
@@ -68,7 +68,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Converts requests and limits to usage. The names of the resources in the result are the names that quotas use.
+/// Converts requests and limits to usage. The result uses the resource names of quotas.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -97,7 +97,8 @@ fn is_extended(resource: &str) -> bool {
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns the requests or limits of a pod, including its overhead. Quantities at pod level replace the sums over the containers.
+/// Returns the requests or limits of a pod, including its overhead. If the pod itself specifies a quantity, this quantity replaces the sum
+/// over the containers.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
@@ -109,7 +110,7 @@ fn whole(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Returns the requests or limits at pod level.
+/// Returns the requests or limits in `spec.resources` of the pod.
 fn own(pod: &Json, side: &str) -> Amounts {
     let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
@@ -117,7 +118,8 @@ fn own(pod: &Json, side: &str) -> Amounts {
 
 /// The resources of containers, as reported in the status of the pod.
 struct ContainerStatuses<'a> {
-    /// The status of each container, by container name. If several statuses of a container have resources, the map contains the first one.
+    /// The status of each container, by container name. If several statuses of a container have resources, the map contains the first of
+    /// them.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// Whether the kubelet has declared the pending resize infeasible.

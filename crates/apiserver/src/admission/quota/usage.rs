@@ -7,7 +7,7 @@ use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::request::Subresource;
 
-/// The core resources whose objects a quota can count by the bare resource name.
+/// The core resources whose objects a quota can count by the resource name without the prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
@@ -28,13 +28,14 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // A status update can raise the usage, because the storage that is allocated to a claim can exceed the request.
+        // A status update can increase the usage, because the storage that is allocated to a PersistentVolumeClaim can
+        // exceed the request.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }
 
-/// Returns whether objects of this resource can count against a quota's resource.
+/// Returns whether objects of this resource can use the quota's resource.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

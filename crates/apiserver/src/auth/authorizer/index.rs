@@ -31,12 +31,12 @@ pub(crate) struct IndexedRole {
     pub(in crate::auth) rules: Box<[PolicyRule]>,
 }
 
-/// A role that is granted to a user, and the binding that grants it.
+/// A role that is granted to a user, and the binding that grants the role.
 #[derive(Debug)]
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) role: Arc<IndexedRole>,
     binding: Arc<IndexedBinding>,
-    /// The index of the subject that matches the user.
+    /// The index, in the binding, of the subject that matches the user.
     at: usize,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Granted {
     /// The grants in the order of evaluation. Grants of cluster role bindings come first. Both groups are sorted by the name of the
     /// binding.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last role that is bound to the user but does not exist.
+    /// The last role in the order of evaluation that is bound to the user but does not exist.
     pub(in crate::auth) missing: Option<MissingRole>,
 }
 
@@ -83,7 +83,7 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, by namespace and name. Each entry has the index of the first matching subject.
+/// The bindings of one user or group, by namespace and name. Each entry contains the index of the first matching subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
@@ -134,7 +134,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If two subjects have the same name, the binding is already removed.
+            // If two subjects have the same name, the binding was already removed for the first of them.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);

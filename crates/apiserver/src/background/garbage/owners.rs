@@ -16,7 +16,7 @@ pub(super) enum OwnerState {
     /// block the owner.
     WaitsForDependents,
     Absent,
-    /// The owner exists, but is newer than the changes that the collector has observed.
+    /// The owner exists, but the collector has not observed its last change yet.
     TooRecent,
     /// The owner's kind is unknown, or the owner may exist in the upstream cluster.
     Unknown,

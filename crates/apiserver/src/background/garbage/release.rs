@@ -1,4 +1,4 @@
-//! The writes of the collector. They remove dead owner references and finalizers.
+//! The writes of the collector, which remove finalizers and references to owners that do not exist.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::store::Stored;
 /// The field manager of the collector's writes.
 pub(super) const COLLECTOR: &str = "kube-controller-manager";
 
-/// Removes dead owner references from an object.
+/// Removes references to owners that do not exist from an object.
 pub(super) fn drop_references(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -59,7 +59,7 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     }
 }
 
-/// Changes the metadata of the object with this UID. Does nothing if the object is gone or was recreated.
+/// Changes the metadata of the object with this UID. Does nothing if the object was deleted or recreated.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,

@@ -15,8 +15,8 @@ const COMPONENT: &str = "garbage-collector-controller";
 /// The namespace of Events about cluster-scoped objects.
 const DEFAULT: &str = "default";
 
-/// Creates a warning Event for each owner in a different namespace than its dependent. Kubernetes does not allow such
-/// owners.
+/// Creates a warning Event for each owner whose namespace differs from the namespace of its dependent. Kubernetes does
+/// not allow such owners.
 ///
 /// If an owner is not in the namespace of the dependent, this function searches all namespaces for the owner.
 pub(super) fn report_cross_namespace_owners(

@@ -12,8 +12,8 @@ pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     below(schema, path, true, errors);
 }
 
-/// Reports the errors in all branches. The types of an int-or-string are allowed in only two lists: the `anyOf` of the schema, and the
-/// `anyOf` of the first item of its `allOf`.
+/// Reports the errors in all branches. The types of an int-or-string are allowed in only two places: in the `anyOf` of the schema, and
+/// in the `anyOf` of the first item of its `allOf`.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {

@@ -166,7 +166,7 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_
 /// Joins a path and the path of a field below it.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
-        // An error about the whole value has an empty field path.
+        // The field path of an error about the whole value is empty.
         "" | "<nil>" => path.into(),
         field => format!("{path}.{field}"),
     }
@@ -188,7 +188,7 @@ mod tests {
     fn defaults_of_a_definition_share_one_step_limit() {
         let (mut patterns, mut steps) = (Patterns::default(), 60_000);
         let mut errors = |count: usize| {
-            // Each match takes 13,000 steps.
+            // Each match of the pattern takes 13,000 steps.
             let text = format!("{}1", "a".repeat(1 << 12));
             let default = json!({"type": "string", "pattern": r"\pL{50}1", "default": text});
             let schema = object((0..count).map(|at| (format!("p{at}"), default.clone())));

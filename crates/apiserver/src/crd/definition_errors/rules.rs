@@ -10,12 +10,12 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 /// The limits of estimated costs: `StaticEstimatedCostLimit` for one rule, `StaticEstimatedCRDCostLimit` for a schema.
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// How many rules are named when the costs of a schema exceed the limit.
+/// The number of rules in the error message when the costs of a schema exceed the limit.
 const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
 
-/// Reports errors in the texts of a schema's own rules.
+/// Reports errors in the texts of the rules of a schema. Nested schemas are not checked.
 pub(super) fn texts(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let rules = path.member(RULES);
     for (at, source) in RuleSource::all(schema).enumerate() {
@@ -67,7 +67,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` has the other errors of the schema: rules above an error are not checked.
+/// Reports rules that do not compile or cost too much. `errors` contains the other errors of the schema. A rule is not checked if its
+/// schema, or a schema nested in it, has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     let place = Place { level: Level::Resource, cardinality: Some(1), uncorrelated: None };
@@ -88,14 +89,14 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
 #[derive(Clone, Debug)]
 struct Place {
     level: Level,
-    /// How many values of this schema an object can have at most. `None` if a list or map above has no limit.
+    /// The maximum number of values of this schema in one object. `None` if an enclosing list or map has no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost list above whose items cannot be matched with old items.
+    /// The path of the outermost enclosing list whose items cannot be matched with old items.
     uncorrelated: Option<String>,
 }
 
 impl Place {
-    /// Returns the position of a schema below.
+    /// Returns the position of a nested schema.
     fn below(&self, schema: &Json, path: FieldPath<'_>, child: &Json, is_item: bool) -> Self {
         let is_matched = !is_item || schema.text("/x-kubernetes-list-type") == "map";
         let uncorrelated = self.uncorrelated.clone();
@@ -107,7 +108,7 @@ impl Place {
     }
 }
 
-/// Returns how many values an object or list has at most, or `None` without a limit.
+/// Returns the maximum number of values in an object or list. Returns `None` if there is no limit.
 fn max_elements(schema: &Json) -> Option<u64> {
     let limit = |key: &str| Some(schema.get(key)?.as_i64()?.try_into().unwrap_or(0));
     match schema.text("/type") {
@@ -120,10 +121,10 @@ fn max_elements(schema: &Json) -> Option<u64> {
 #[derive(Default)]
 struct Check {
     errors: FieldErrors,
-    /// The fields with errors of other kinds.
+    /// The fields with other errors.
     faulty: Vec<String>,
     total: u64,
-    /// Rules with at least a hundredth of the limit, with their costs.
+    /// The rules whose cost is at least a hundredth of the limit, with their costs.
     expensive: Vec<(u64, String)>,
 }
 
@@ -138,7 +139,7 @@ impl Check {
         }
     }
 
-    /// Whether the schema, or one below it, has an error.
+    /// Returns whether the schema, or a nested schema, has an error.
     fn is_faulty(&self, path: FieldPath<'_>) -> bool {
         let path = path.to_string();
         let is_within = |field: &String| {

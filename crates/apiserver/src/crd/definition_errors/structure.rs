@@ -13,8 +13,8 @@ use crate::validate::{FieldError, FieldErrors};
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// JSON Schema keywords that a schema must not contain.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// Limits for the number of keys of a list map, and for the length of the keys' defaults. They bound the cost of comparing items.
-/// kube-apiserver has no such limits.
+/// The maximum number of keys of a list map, and the maximum length of the keys' defaults. These limits bound the cost of comparing
+/// items. kube-apiserver does not have these limits.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 

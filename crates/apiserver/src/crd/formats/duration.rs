@@ -12,7 +12,7 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// Prefixes of units. Each word that begins with one of them is a unit, too.
+/// The prefixes of units. Each word that begins with one of them is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
@@ -49,7 +49,7 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Further digits amount to less than a nanosecond.
+    // Ignore further digits, because they represent less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))

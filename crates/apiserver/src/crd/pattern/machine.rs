@@ -1,6 +1,6 @@
-//! A matcher for patterns whose automaton would be too large. It steps through the text with a list of active states, as Go does. It needs
-//! little memory even for large repeated classes. Its time is proportional to the length of the pattern multiplied by the length of the
-//! text.
+//! A matcher for patterns whose automaton would be too large. Like Go's matcher, it steps through the text with a list of active states.
+//! It needs little memory even for large repeated classes. Its time is proportional to the length of the pattern multiplied by the length
+//! of the text.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Machine {
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     Char(char),
-    /// Any character of the class with this index.
+    /// Consumes one character of the class with this index.
     Class(usize),
     Look(Look),
     /// Continues at both targets.

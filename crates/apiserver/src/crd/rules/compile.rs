@@ -8,11 +8,11 @@ use pintle_json::Json;
 use super::field_path;
 use crate::validate::FieldErrorType;
 
-/// The variables of rules.
+/// The names of the variables in rules.
 const SELF: &str = "self";
 const OLD_SELF: &str = "oldSelf";
 
-/// A rule of a schema, before it is compiled.
+/// The source of a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleSource<'a> {
     pub(crate) rule: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct RuleSource<'a> {
 }
 
 impl<'a> RuleSource<'a> {
-    /// Returns the rules of a schema itself.
+    /// Returns the rules of a schema, without the rules of nested schemas.
     pub(crate) fn all(schema: &'a Json) -> impl Iterator<Item = Self> {
         schema.list("/x-kubernetes-validations").map(|rule| Self {
             rule: rule.text("/rule"),
@@ -42,7 +42,7 @@ impl<'a> RuleSource<'a> {
         text.trim().into()
     }
 
-    /// Returns the rule as the value of an error: Go's JSON of `ValidationRule`.
+    /// Returns the rule as the invalid value of an error: Go's JSON of `ValidationRule`.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -60,7 +60,7 @@ impl<'a> RuleSource<'a> {
     }
 }
 
-/// The environments of the rules of one schema. They differ in the type of `oldSelf`.
+/// The CEL environments for the rules of one schema. They differ in the type of `oldSelf`.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleEnvironments {
     plain: Environment,
@@ -78,16 +78,17 @@ impl RuleEnvironments {
     }
 }
 
-/// The programs of a rule, or why they cannot be used.
+/// The compiled programs of a rule, or the reason why they cannot be used.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Result<Program, String>,
-    /// `None` if there is no message expression, or if the rule itself cannot be used.
+    /// The program of the message expression. `None` if there is no message expression, or if the rule itself cannot be
+    /// used.
     pub(crate) message: Option<Result<Program, String>>,
 }
 
 impl Compiled {
-    /// Compiles a rule that is not empty.
+    /// Compiles a rule whose expression is not empty.
     pub(crate) fn new(source: &RuleSource<'_>, environments: &RuleEnvironments) -> Self {
         let environment = environments.of(source);
         let program = environment.compile(source.rule).map_err(|error| failed("", &error)).and_then(|program| {
@@ -101,7 +102,7 @@ impl Compiled {
         Self { program, message }
     }
 
-    /// Whether the rule compares with the old value.
+    /// Returns whether the rule uses `oldSelf`.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.program.as_ref().is_ok_and(|program| program.uses(OLD_SELF))
     }
@@ -112,19 +113,19 @@ impl Compiled {
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message, unless the message expression gives one.
+    /// The message that is used if the message expression returns none.
     pub(super) message: String,
-    /// The name of the rule in errors of evaluations.
+    /// The name of the rule that is used in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The path below the value that errors name, without a leading dot.
+    /// The path in errors, relative to the value and without a leading dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,
 }
 
 impl CompiledRule {
-    /// Returns `None` if the rule cannot be used.
+    /// Compiles a rule for evaluation. Returns `None` if the rule cannot be used.
     pub(super) fn new(source: &RuleSource<'_>, schema: &Json, environments: &RuleEnvironments) -> Option<Self> {
         let compiled = Compiled::new(source, environments);
         let uses_old_self = compiled.uses_old_self();

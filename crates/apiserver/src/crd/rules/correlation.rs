@@ -1,4 +1,4 @@
-//! The old values that rules compare with, and whether a value is unchanged.
+//! Finds the old values that rules compare with, and determines whether a value is unchanged.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,25 @@ use pintle_json::Json;
 
 use super::RuleTree;
 
-/// The value and its old value, and whether an unchanged value lets failures of rules pass.
+/// A value with its old value, and the rule for failures of an unchanged value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same place, for `oldSelf`. `None` if there is none, or if items of the list cannot be matched.
+    /// The old value at the same path, for `oldSelf`. `None` if there is no old value, or if the value is in a list whose
+    /// items cannot be matched.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
 
-/// Whether failures become warnings because nothing has changed.
+/// Determines whether failures become warnings because the value is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ratchet {
-    /// Compares the value with its old value.
+    /// Failures become warnings if the value equals its old value.
     Compare,
-    /// The value is an item that cannot be matched. The list above it decides: whether it is unchanged.
+    /// The value is an item that cannot be matched with an old item. Failures become warnings if the enclosing list is
+    /// unchanged. The value is true if the enclosing list is unchanged.
     Above(bool),
-    /// Never: the write creates the object, or the value is a `kind` or an `apiVersion`.
+    /// Failures never become warnings, because the write creates the object, or because the value is a `kind` or an
+    /// `apiVersion`.
     Never,
 }
 
@@ -31,7 +34,7 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
 
-    /// Whether a failure of a rule for the value becomes a warning.
+    /// Returns whether a failure of a rule for the value becomes a warning.
     pub(super) fn is_unchanged(&self, tree: &RuleTree, value: &Json) -> bool {
         match self.ratchet {
             Ratchet::Compare => self.old.is_some_and(|old| tree.is_same(value, old)),
@@ -66,7 +69,7 @@ impl<'a> Correlation<'a> {
 }
 
 impl RuleTree {
-    /// Whether two values are equal. The items of a list of the type `map` may be in another order.
+    /// Returns whether two values are equal. The items of a list of the type `map` may be in another order.
     fn is_same(&self, new: &Json, old: &Json) -> bool {
         if new == old {
             return true;
@@ -89,7 +92,7 @@ impl RuleTree {
     }
 }
 
-/// Returns the values of the map keys of an item as one text.
+/// Returns the values of the map keys of an item as one string.
 fn key(keys: &[String], item: &Json) -> String {
     keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
 }

@@ -8,15 +8,15 @@ use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::crd::field_path::FieldPath;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// The longest message of a message expression, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
+/// The maximum length of the result of a message expression, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `old` is the stored object, for an update.
+/// Evaluates the rules for an object. For an update, `old` is the stored object.
 ///
-/// A failure for an unchanged value is a warning, unless the rule compares with the old value. When the cost of all rules exceeds the
-/// budget, no further rule runs.
+/// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. If the total cost of the rules exceeds the budget,
+/// no further rule is evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run { errors: FieldErrors::default(), budget: OBJECT_BUDGET, is_over: false };
     run.value(tree, object, Correlation::of_object(old), FieldPath::Start(""));
@@ -25,14 +25,14 @@ pub(crate) fn evaluate(tree: &RuleTree, object: &Json, old: Option<&Json>) -> Fi
 
 struct Run {
     errors: FieldErrors,
-    /// The cost that the remaining rules may have.
+    /// The remaining cost budget.
     budget: u64,
     is_over: bool,
 }
 
 impl Run {
     fn value(&mut self, tree: &RuleTree, value: &Json, correlation: Correlation<'_>, path: FieldPath<'_>) {
-        // Rules never see null: the rules of the schema above can.
+        // Rules are not evaluated for a null value. The rules of the enclosing schema can check it.
         if value.is_null() || self.is_over {
             return;
         }
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// Evaluates a rule. An error has the message for the user.
+    /// Evaluates a rule. An error contains the message for the user.
     fn evaluate(&mut self, rule: &CompiledRule, variables: &Activation<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
@@ -116,7 +116,8 @@ impl Run {
         })
     }
 
-    /// Subtracts the cost of a failed evaluation. Returns a message if the evaluation exceeded a limit, which ends the run.
+    /// Subtracts the cost of a failed evaluation from the budget. If the evaluation exceeded a limit, returns a message, and no
+    /// further rule is evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -131,7 +132,7 @@ impl Run {
         ))
     }
 
-    /// Reports that a rule is false.
+    /// Reports that a rule returned false.
     fn fail(
         &mut self,
         tree: &RuleTree,
@@ -174,7 +175,7 @@ impl Run {
     }
 }
 
-/// Returns the path in a message. The root has none.
+/// Returns the path for a message. It is empty for the root.
 fn text(path: FieldPath<'_>) -> String {
     match path {
         FieldPath::Start("") => "<nil>".into(),
@@ -182,7 +183,7 @@ fn text(path: FieldPath<'_>) -> String {
     }
 }
 
-/// Returns the value that a message shows. Objects and lists are not shown.
+/// Returns the value for a message. Returns `None` for an object or a list.
 fn shown<'a>(tree: &RuleTree, value: &'a Json) -> Option<&'a Json> {
     (!matches!(tree.type_name.as_str(), "object" | "array")).then_some(value)
 }
@@ -198,7 +199,7 @@ fn error(reason: FieldErrorType, path: String, value: Option<&Json>, why: &str) 
     }
 }
 
-/// Whether the result of a message expression can be a message.
+/// Returns whether the result of a message expression can be used as a message.
 fn is_usable(message: &str) -> bool {
     !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
 }

@@ -1,14 +1,15 @@
-//! The `fieldPath` of a rule: fields and map keys below the value, such as `.spec.labels['example.com/tier']`.
+//! Parses the `fieldPath` of a rule: the fields and map keys from the value to a nested value, such as
+//! `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
 
-/// Whether the path refers to a field of the schema.
+/// Returns whether the path refers to a field of the schema.
 pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }
 
-/// Returns the path in the form of error messages, without a leading dot: `spec.labels[example.com/tier]`. Returns `None` if it refers to
-/// no field.
+/// Returns the path in the form of error messages, without a leading dot: `spec.labels[example.com/tier]`. Returns `None` if the path
+/// does not refer to a field of the schema.
 pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     let (mut left, mut schema, mut written) = (path, schema, String::new());
     while !left.is_empty() {
@@ -40,7 +41,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     Some(written)
 }
 
-/// Reads a key in single quotes, with Go's escapes. Returns it and the text after it.
+/// Reads a key in single quotes, with Go's escapes. Returns the key and the text after it.
 fn quoted_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let text = text.strip_prefix('\'')?;

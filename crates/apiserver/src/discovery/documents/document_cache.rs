@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{Document, DocumentScope, DocumentSubject};
 
 /// The maximum size of the cached documents in bytes. The OpenAPI 2 documents do not count and are always kept, because they take longest
-/// to create. Above the limit, the cache keeps only the ETag of a document, and the document is created again on request.
+/// to create. Above the limit, the cache keeps only the ETags of some documents. These documents are created again on request.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// The cache of documents. The cost of a lookup or insertion does not depend on the number of documents.
@@ -21,14 +21,14 @@ pub(super) struct DocumentCache {
     bytes: usize,
     /// The number of uses of all documents so far.
     uses: u64,
-    /// The number of documents at which the cache removes documents whose kinds are gone.
+    /// The number of documents at which the cache next removes documents whose kinds no longer exist.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that the document describes. If the kinds change, they have a new address. The weak pointer reserves the old address, but
-    /// does not keep the kinds in memory.
+    /// The kinds that the document describes. If the kinds change, they are stored at a new address. The weak pointer prevents that the
+    /// old address is reused, but does not keep the kinds in memory.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -80,7 +80,7 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents whose kinds are gone, once the number of documents has doubled since the last sweep.
+    /// If the number of documents has doubled since the last removal, removes the documents whose kinds no longer exist.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;

@@ -49,7 +49,7 @@ impl Strategy for AdmissionPolicy {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
-        // An unchanged spec was valid before.
+        // Skip the validation of an unchanged spec, because it was already validated.
         if subresource != Subresource::None || new.get("spec") == old.get("spec") {
             return FieldErrors::default();
         }

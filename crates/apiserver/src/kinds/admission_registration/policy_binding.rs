@@ -1,4 +1,4 @@
-//! Kinds that bind admission policies to resources.
+//! The kinds that bind admission policies to resources.
 
 use super::{fill_match, match_errors};
 use crate::kinds::Strategy;

@@ -159,7 +159,7 @@ fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }
 
-/// Reports a negative template generation, which an overflow can cause.
+/// Reports a negative template generation, which can be the result of an overflow.
 fn template_generation_errors(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
     let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);

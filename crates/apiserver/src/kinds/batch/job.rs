@@ -60,7 +60,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // If defaulting copied the labels of the Job from the template, the Job gets the generated labels, too.
+        // If defaulting copied the labels of the Job from the template, also add the generated labels to the Job.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -185,7 +185,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
-        // `selector_errors` reports an invalid selector, so it is ignored here.
+        // Ignore an invalid selector here, because `selector_errors` reports it.
         Some(None) => true,
         Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };

@@ -14,7 +14,7 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indexes, and of failed indexes. If the Job has more completions than this, the maximum is
+/// The maximum number of parallel indexes, and also of failed indexes. If the number of completions exceeds it, the maximum is
 /// [`MAX_WITH_MANY_COMPLETIONS`].
 const MAX_INDEXED: i64 = 100_000;
 /// The maximum number of parallel indexes, and of failed indexes, for Jobs with many completions and a back-off limit per index.

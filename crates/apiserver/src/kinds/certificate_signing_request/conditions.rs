@@ -1,4 +1,4 @@
-//! The conditions Approved, Denied and Failed of a signing request. Decisions are final.
+//! The conditions Approved, Denied and Failed of a signing request. Approvals and denials are final.
 
 use pintle_json::Json;
 
@@ -36,7 +36,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If the request changes their number, they are not restored, and validation rejects the change.
+/// Restores the old approvals and denials. If the request adds or removes some of them, none is restored, and validation rejects the
+/// change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -84,7 +85,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports changes of conditions that are not allowed. `decides` is true if the request may add approvals and denials.
+/// Reports changes of conditions that are not allowed. `decides` is true for a write of the approval subresource, which may add
+/// approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -14,14 +14,15 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Checks that the user may approve or sign. This requires a permission on the signer, or on all signers of its domain.
+/// Checks that the user may approve or sign. The user needs a permission on the signer, or on all signers of its
+/// domain.
 pub(super) fn extra_permission(
     new: &Json,
     old: Option<&Json>,
     subresource: Subresource,
 ) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // The signer of the old object applies, because updates cannot change the signer.
+    // Use the signer of the old object, because updates cannot change the signer.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {

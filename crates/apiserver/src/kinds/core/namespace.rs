@@ -11,7 +11,7 @@ use pintle_json::{Json, json};
 /// The name of the resource, as used by the store.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Returns a minimal active namespace. It is used if only the name of a namespace is known.
+/// Returns a minimal active namespace, for cases in which only the name of a namespace is known.
 pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

@@ -94,8 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. Unless only the status is updated, this begins with the rules for a whole node. The rules for updates follow
-    /// and check taints and amounts again.
+    /// Validates an update. First applies the rules for a whole node, unless only the status is updated. Then applies the rules for
+    /// updates, which check taints and amounts again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -227,7 +227,7 @@ fn range_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the fields that cannot change once they are set.
+/// Validates the fields that cannot change after they are set.
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
     let mut errors = FieldErrors::default();

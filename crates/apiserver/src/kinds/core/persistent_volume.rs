@@ -202,7 +202,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources, in the order of validation. Each has its spelling in errors.
+/// The volume sources, in the order of validation. Each is paired with its spelling in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),

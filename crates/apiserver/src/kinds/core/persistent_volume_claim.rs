@@ -60,7 +60,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // Defaulting adds the phase when the object is read.
+        // The phase is not stored, because defaulting adds it when the object is read.
         true
     }
 
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // This plugin accepts an invalid update, because validation reports it later.
+            // Accept an invalid update here, because validation reports it later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -167,13 +167,13 @@ impl Strategy for PersistentVolumeClaim {
     }
 }
 
-/// Sets the defaults of the spec of a claim.
+/// Sets the defaults of the spec of a PersistentVolumeClaim.
 pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
     spec.set_default("resources", json!({}));
     spec.set_default("volumeMode", "Filesystem");
 }
 
-/// Validates the spec of a claim, or the claim template of an ephemeral volume.
+/// Validates the spec of a PersistentVolumeClaim, or of the claim template of an ephemeral volume.
 pub(in crate::kinds) fn spec_errors(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
@@ -261,7 +261,7 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// Returns an error if the claim grows and its storage class does not allow volume expansion.
+/// Returns an error if the requested size increases and the storage class does not allow volume expansion.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());
@@ -275,7 +275,7 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why))
 }
 
-/// Validates the sizes in the status of a claim.
+/// Validates the sizes in the status of a PersistentVolumeClaim.
 fn status_errors(claim: &Json) -> FieldErrors {
     const ALLOCATED: &str = "status.allocatedResources";
     const STATUSES: &str = "status.allocatedResourceStatuses";

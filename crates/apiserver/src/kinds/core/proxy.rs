@@ -1,5 +1,5 @@
-//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. The server finds the target as in a real cluster, but
-//! responds that the connection was refused.
+//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. This server determines the target as in a real
+//! cluster, but always responds that the connection was refused.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// Forwards a request to a pod.
+/// The `/proxy` subresource of pods.
 pub(super) const OF_POD: Stream = Stream {
     methods: METHODS,
     options: |_, rest| Ok(options("PodProxyOptions", rest)),
@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// Forwards a request to a pod of a service.
+/// The `/proxy` subresource of services, whose target is a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// Forwards a request to the kubelet of a node, or to another port of the node.
+/// The `/proxy` subresource of nodes, whose target is the kubelet or another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // As in kube-apiserver, the error about missing endpoints says that the service is missing.
+    // As in kube-apiserver, the error about missing endpoints states that the service is missing.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };

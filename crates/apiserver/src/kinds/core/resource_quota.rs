@@ -163,7 +163,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns whether a quota with this scope can limit this resource.
+/// Returns whether a quota with this scope may have a limit for this resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"
@@ -178,8 +178,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors for each scope. There is one error for each resource of the quota that a quota with
-/// this scope cannot limit.
+/// Returns the number of errors for each scope. There is one error for each resource in the quota for which a quota
+/// with this scope may not have a limit.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

@@ -244,7 +244,7 @@ fn list_address(service: &mut Json) {
     }
 }
 
-/// Keeps allocated addresses and ports that the new object leaves empty. Synchronizes `clusterIP` and `clusterIPs`.
+/// Restores allocated addresses and ports that are empty in the new object. Synchronizes `clusterIP` and `clusterIPs`.
 fn keep_allocated(new: &mut Json, old: &Json) {
     let is_external = |spec: &Json| spec.text("/type") == "ExternalName";
     let (Some(spec), was) = (new.member("spec"), &old["spec"]) else { return };

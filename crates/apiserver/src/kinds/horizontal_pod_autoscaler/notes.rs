@@ -1,5 +1,5 @@
 //! The annotations in which v1 stores the fields that v1 does not have. They contain JSON in the format of Go types
-//! that only v1 has.
+//! that exist only in v1.
 
 use pintle_json::Json;
 

@@ -27,7 +27,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // An invalid target of the stored object may stay.
+    // An update may keep an invalid target of the stored object.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)

@@ -7,7 +7,7 @@ use super::durations;
 use crate::object::text;
 use crate::selector::structured_text;
 
-/// The maximum number of list items that a cell shows.
+/// The maximum number of list items in a cell.
 const SHOWN: usize = 3;
 
 /// An object for which a table row is created.

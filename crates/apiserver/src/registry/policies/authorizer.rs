@@ -12,7 +12,7 @@ use crate::request::path::ResourcePath;
 use crate::request::user::User;
 use crate::store::Db;
 
-/// Decides what the user of a request, or a service account, may do.
+/// Checks the permissions of the user of a request, or of a service account.
 pub(super) struct UserAuthorizer {
     authorizer: Arc<auth::Authorizer>,
     db: Arc<Db>,
@@ -65,7 +65,7 @@ fn service_account(namespace: &str, name: &str) -> User {
     }
 }
 
-/// Returns what the request asks, without the verb.
+/// Returns the resource of the request as a question about permissions. The verb is not set.
 pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
     let target = request.target;
     Question {

@@ -15,14 +15,14 @@ use crate::policy::MutationError;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// The invocations of one request, by the names of policy, binding and parameter. Mutating admission runs again if a policy changed the object.
-/// The second run invokes only policies with the reinvocation policy `IfNeeded`.
+/// The invocations of reinvocable policies for one request. A policy is reinvocable if its reinvocation policy is `IfNeeded`. Mutating
+/// admission runs again if a policy has changed the object. The second run invokes only reinvocable policies.
 #[derive(Debug, Default)]
 pub(in crate::registry) struct Reinvocation {
     is_second: bool,
-    /// Reinvocable policies that have seen the current object.
+    /// The reinvocable policies that were invoked with the current object.
     invoked: BTreeSet<InvocationKey>,
-    /// Reinvocable policies that were invoked before the object changed.
+    /// The reinvocable policies that were invoked before the object changed.
     outdated: BTreeSet<InvocationKey>,
     /// The object after the first run.
     output: Option<Json>,
@@ -133,7 +133,7 @@ fn invoke(
         runs.invoked.insert(key);
     }
     if is_applied {
-        // As in kube-apiserver, a mutation without an effect counts as a change here.
+        // As in kube-apiserver, a mutation without an effect counts as a change for the reinvocation.
         runs.changed();
         let own = request.target.kind.clone();
         if let (Some(object), Some(new)) = (variables.object, request.new.as_deref_mut()) {
@@ -150,7 +150,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
     (invocation.policy.name.clone(), invocation.binding.name.clone(), param)
 }
 
-/// Returns the schema of the object, which can be a Scale or the options of a connect.
+/// Returns the schema of the object. The object can also be a Scale or the options of a connect.
 fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
     let schema = match name == kind.kind {
@@ -167,7 +167,7 @@ fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     })
 }
 
-/// Sets the defaults of the kind, and removes fields that a custom resource does not have.
+/// Sets the defaults of the kind, and removes fields that the schema of a custom resource does not declare.
 fn complete(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.strategy.prune(object);

@@ -1,4 +1,4 @@
-//! The parameters of policies.
+//! Finds the parameters of policies.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::kinds::{Cluster, GroupResource, Kind};
 use crate::registry::Registry;
 use crate::selector;
 
-/// Fails if the policy has a `paramKind` that is not served.
+/// Returns an error if the policy has a `paramKind` that is not served.
 pub(super) fn check_kind(registry: &Registry, policy: &Json) -> Result<(), String> {
     match policy.has("/paramKind") {
         true => kind(registry, policy).map(drop),
@@ -26,7 +26,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns the parameters of a binding: each is evaluated for itself. Without parameters there is one evaluation without `params`.
+/// Returns the parameters of a binding. The policy is evaluated once for each parameter. A policy or binding that needs no
+/// parameter is evaluated once without `params`.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,
@@ -70,7 +71,7 @@ fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> 
     found.into_iter().map(|object| typed(kind, &object)).collect()
 }
 
-/// Returns the object in the version of the kind, with its type.
+/// Returns the object in the version of the kind, with its `apiVersion` and `kind`.
 fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
     let mut shown = Arc::unwrap_or_clone(kind.shown(stored));
     shown.set("apiVersion", kind.api_version());

@@ -1,4 +1,4 @@
-//! The variables `request` and `namespaceObject`.
+//! Computes the variables `request` and `namespaceObject`.
 
 use pintle_json::{Json, json};
 
@@ -6,7 +6,7 @@ use crate::kinds::Kind;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use crate::request::options::{DeleteOptions, WriteOptions};
 
-/// Returns the operation as in rules.
+/// Returns the name of the operation in rules, such as `CREATE`.
 pub(super) fn operation(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -16,8 +16,8 @@ pub(super) fn operation(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns the request as an AdmissionRequest without its objects. `kind` is the kind that the policy matches. `own_type` is an object with another type
-/// than the resource, such as a Scale.
+/// Returns the AdmissionRequest of a request, without its objects. `kind` is the kind that the policy matches. `own_type` is the object of
+/// the request if its type differs from the type of the resource, such as a Scale.
 pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -85,7 +85,7 @@ fn deleted(options: &DeleteOptions) -> Json {
     json
 }
 
-/// Returns the members of a namespace that expressions can see.
+/// Returns the members of a namespace that expressions can read.
 pub(super) fn namespace(namespace: &Json) -> Json {
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let mut shown = namespace.clone();

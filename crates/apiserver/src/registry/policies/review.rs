@@ -1,4 +1,4 @@
-//! A request, prepared for policies.
+//! Prepares a request for the evaluation of policies.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The kind that the policy matches. Its version can differ from the request's.
+    /// The kind that the policy matches. Its version can differ from the version of the request.
     pub(super) kind: Arc<Kind>,
 }
 
 /// A matching policy that cannot be invoked.
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// `None` if the policy has the error.
+    /// The binding with the error. `None` if the error is in the policy.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
 
-/// One request, prepared for policies.
+/// One request, prepared for the evaluation of policies.
 pub(super) struct Review<'a> {
     pub(super) registry: &'a Registry,
     pub(super) request: &'a AdmissionRequest<'a>,
-    /// The kinds under which the resource is served. The first one is the kind of the request.
+    /// The kinds in all versions in which the resource is served. The first is the kind of the request.
     kinds: Vec<Arc<Kind>>,
-    /// `None` for a cluster-scoped object.
+    /// The namespace of the object. `None` for a cluster-scoped object.
     namespace: Option<Arc<Json>>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Review<'a> {
         self.request.new.as_deref().filter(|_| self.request.operation != Operation::Delete)
     }
 
-    /// Returns the name for messages.
+    /// Returns the name of the object for messages.
     pub(super) fn name(&self) -> String {
         match self.request.target.name.as_str() {
             "" => name_of(self.object()),
@@ -122,13 +122,14 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object of the request if it has its own type, such as a Scale. It has no other versions then.
+    /// Returns the object of the request if its type differs from the type of the resource, such as a Scale. Such an
+    /// object is not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
     }
 
-    /// Returns the variables of expressions, with the objects in the version of a kind.
+    /// Returns the variables for expressions, with the objects in the version of `kind`.
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();
@@ -146,7 +147,7 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Returns an object of one version in another version of its kind.
+/// Converts an object from one version of its kind to another version.
 pub(super) fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     if from.group == to.group && from.version == to.version {
         return object.clone();

@@ -8,7 +8,7 @@ use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Plugin};
 use crate::store::Charge;
 
-/// Evaluates the policies for each request, except requests for policies and webhook configurations.
+/// Evaluates the validating policies for each request, except requests for policies and webhook configurations.
 #[derive(Debug)]
 pub(in crate::registry) struct ValidatingPolicies;
 
@@ -43,7 +43,7 @@ impl Plugin for ValidatingPolicies {
     }
 }
 
-/// Denies the request or warns, as the binding says.
+/// Adds a denial, a warning or both for each failed validation, according to the actions of the binding.
 fn act(request: &AdmissionRequest<'_>, invocation: &Invocation<'_>, verdict: Verdict, denials: &mut Vec<Denial>) {
     let Invocation { policy, binding, .. } = invocation;
     let actions: Vec<_> = binding.spec.texts("/validationActions").collect();
@@ -64,7 +64,7 @@ fn act(request: &AdmissionRequest<'_>, invocation: &Invocation<'_>, verdict: Ver
     denials.extend(always.map(|denial| Denial::new(denied(policy, Some(binding), &denial.message))));
 }
 
-/// Returns the message of a denial, which names the policy and the binding.
+/// Returns the message of a denial. It contains the names of the policy and the binding.
 fn denied(policy: &BoundPolicy, binding: Option<&Binding>, why: &str) -> String {
     let policy = &policy.name;
     match binding {

@@ -14,8 +14,8 @@ const MAX_CHANGES: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Changes(Arc<Backlog>);
 
-/// An error that means that the follower lagged behind too far. It has lost changes and must re-list. After this error,
-/// later changes are delivered again.
+/// The error for a follower that lagged behind too far. The follower has lost changes and must re-list. After this
+/// error, later changes are delivered again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 

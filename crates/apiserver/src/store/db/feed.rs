@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// The limits for one read from the log: the number of changes that a feed takes, the approximate number of bytes, and
-/// the number of changes that it examines.
+/// The limits for one read from the log: the number of changes that a feed returns, their approximate size in bytes,
+/// and the number of changes that it examines.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
@@ -159,8 +159,8 @@ pub(crate) struct Feed {
     scope: FeedScope,
     /// The last revision that has been read from the log.
     after: u64,
-    /// Whether the feed has reached the end of the log. A feed that starts in the past scans all changes of the
-    /// resource until then. In this phase, the limit for lagging does not apply.
+    /// Whether the feed has reached the end of the log. A feed that starts in the past first scans all changes of the
+    /// resource up to the end of the log. During this scan, the limit for lagging does not apply.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
@@ -207,7 +207,7 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error means that the sender is gone. In this case, the next iteration ends the feed.
+                    // An error means that the sender was dropped. In this case, the next iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),

@@ -191,7 +191,7 @@ impl Db {
         Some(new)
     }
 
-    /// Notifies only the controllers and not the watchers.
+    /// Notifies only the controllers, and not the watchers.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

@@ -29,7 +29,7 @@ impl Db {
     /// Replaces all objects with the objects in `wanted`, in one step. Removes objects that are not in `wanted`, keeps
     /// objects with the same content, and writes all others. Returns the number of writes.
     ///
-    /// The replacement is one step, because readers would act on a partial state. For example, the garbage collector
+    /// The replacement is one step, because readers must not see a partial state. For example, the garbage collector
     /// would delete the dependents of an owner that is not restored yet. The lock is held only for the writes. Objects
     /// are encoded and compared without the lock, unless there are always concurrent writes.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
@@ -55,8 +55,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with different content is removed and created again. All removals come first, because a new object
-        // may claim values of removed objects.
+        // Remove an object with different content and create it again. Do all removals first, because a new object may
+        // claim values of removed objects.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }

@@ -14,8 +14,8 @@ use super::ledger::Ledger;
 use super::{SHARDS, Setup, usual};
 use crate::contender::{TestClock, pass};
 
-/// Returns when the work on two shards began, before and after a run was dropped at 2.5 s. A permit of the first shard is returned
-/// `given_back` seconds after the drop. `None` means that it is never returned.
+/// Returns the times at which the work on two shards began, before and after a run was dropped at 2.5 s. A permit of the first
+/// shard is returned `given_back` seconds after the drop. `None` means that it is never returned.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -58,7 +58,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
     starts.into_inner().unwrap()
 }
 
-/// Actions with a permit keep their time.
+/// A permit keeps its deadline.
 #[tokio::test(start_paused = true)]
 async fn shard_work_resumes_after_permits_of_dropped_run() {
     let after_drop = async |reuse_identity, given_back| {

@@ -18,7 +18,7 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// When each shard without a worker became free.
+    /// The time at which each shard without a worker became free.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,

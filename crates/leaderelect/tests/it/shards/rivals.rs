@@ -174,7 +174,7 @@ async fn rivals_with_other_labels_are_detected() {
 #[tokio::test(start_paused = true)]
 async fn shard_taken_while_rivals_work_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // Changes after the first list are noticed only after the replica has taken leases.
+    // Without a watch, a replica detects changes after its first list only when it has taken leases.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
     pass(5.0).await;

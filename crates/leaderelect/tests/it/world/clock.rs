@@ -48,8 +48,7 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time, like [`Clocks::now`]. It takes less time, because it does not compute the other
-    /// clocks.
+    /// Returns the monotonic time, like [`Clocks::now`]. It is faster, because it does not compute the other clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
@@ -92,7 +91,7 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Waits until `span` has passed on this clock, and the process is not halted.
+    /// Waits until `span` has passed on this clock. If the process is halted at that time, also waits until it resumes.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -128,7 +127,7 @@ impl Clocks for NodeClock {
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never early. They do not notice changes of the time of day.
+            // Timers may fire late, but never early. They do not react to changes of the time of day.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

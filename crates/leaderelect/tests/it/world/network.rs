@@ -177,7 +177,7 @@ impl State {
     }
 }
 
-/// A watcher of a half.
+/// A watcher of one half of the lock.
 pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {

@@ -42,19 +42,19 @@ pub(crate) struct Node {
     /// The time until which client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// When its running effects end at the latest, on the clock of this node.
+    /// The latest time at which its running effects end, on the clock of this node.
     pub(crate) effects: Vec<Duration>,
-    /// The ends of effects that slept during a suspend. Their timeouts use a clock that stopped, so the effects may last longer than the
-    /// term. Only a token would stop them. They are counted, but they break no rule.
+    /// The ends of effects that were running at a suspend. Their timeouts use a clock that stops during a suspend, so the effects may
+    /// last longer than the term. Only a fencing token would stop them. They are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// When this node last learned of another holder.
+    /// The time at which this node last learned of another holder.
     pub(crate) usurped: Option<Instant>,
     /// The uid of the lock that this node has last seen.
     pub(crate) knows: Option<u64>,
     /// The versions that this node has seen. The value is the time when it first saw the version, on its own clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// When its last term ended, on the clock of this node.
+    /// The time at which its last term ended, on the clock of this node.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
-    /// When the write was sent, on the clock of the node.
+    /// The time at which the write was sent, on the clock of the node.
     pub(crate) sent: Duration,
     pub(crate) record: LeaderElectionRecord,
 }
@@ -88,8 +88,8 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns whether a write that is sent at this time is in time. It is if the version that the node has seen has not expired, or if
-    /// another lease duration has passed since its expiry. The node does not notice versions during a term and a release.
+    /// Returns whether the node may send a write at this time. It may if the last version that the node has seen has not expired, or if
+    /// another lease duration has passed since the expiry. The node does not record versions during a term and a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -100,7 +100,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing, but it acts on its belief when it resumes.
+        // A halted process does nothing, but when it resumes, it acts according to its last known state.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
@@ -136,7 +136,7 @@ impl World {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // The offset of the clock is corrected from now on.
+            // After this point, the offset of the clock is corrected.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
@@ -213,7 +213,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the state of the node, unless another process has replaced this one.
+    /// Updates the state of the node, unless another process has replaced this process.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {

@@ -83,13 +83,13 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // The state of one half says nothing until the other half was read as well.
+        // The state of one half is not used until the other half was also read.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // S13: a record with the node's name that belongs to none of its terms counts as another holder's.
+            // S13: a record with the node's name that belongs to no term of the node counts as another holder's.
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {

@@ -60,7 +60,8 @@ pub(crate) const STORM: Chaos = Chaos {
 /// Suspended machines and paused virtual machines. The time of day is never set.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// The control plane chooses the leader. It uses the times of renewals, so the clocks are correct to a second or two.
+/// The control plane chooses the leader. It uses the times of renewals, so the clocks have an error of at most two
+/// seconds.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 

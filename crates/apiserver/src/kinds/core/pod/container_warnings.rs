@@ -69,7 +69,7 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// Ports with the same number and protocol. The indexes make it possible to find overlaps without a scan.
+/// Ports with the same number and protocol. The indexes allow finding overlaps without comparing all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,

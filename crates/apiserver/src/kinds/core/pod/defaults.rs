@@ -34,8 +34,8 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Copies container ports to host ports, for pods with host networking. Templates are not changed, because the pods that are created from
-/// them get this default.
+/// Copies container ports to host ports, for pods with host networking. Templates are not changed, because pods that are created from a
+/// template get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();

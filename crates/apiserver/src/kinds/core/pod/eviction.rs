@@ -37,8 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // A pod that is exempt from its budget can lose the exemption before it is deleted. Only finished and terminating pods keep the
-        // exemption.
+        // Whether the pod is exempt from its budget and can lose this exemption before it is deleted. Finished and terminating pods
+        // cannot lose the exemption.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {

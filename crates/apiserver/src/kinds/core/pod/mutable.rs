@@ -1,4 +1,4 @@
-//! Updates of pods and of pod subresources. This module decides which changes are allowed.
+//! Updates of pods and of pod subresources. This module determines which changes are allowed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Takes only the ephemeral containers from the new object, and restores all other fields.
+/// Keeps the ephemeral containers of the new object, and restores all other fields from the old object.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -47,7 +47,8 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Takes only the container resources and resize policies from the new object, and restores all other fields.
+/// Keeps the container resources and resize policies of the new object, and restores all other fields from the old
+/// object.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -140,7 +141,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // The node constraints of a gated pod may become narrower.
+    // The node constraints of a gated pod may become stricter.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));

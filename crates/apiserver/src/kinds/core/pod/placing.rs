@@ -34,7 +34,7 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // The numeric operators are rejected because their feature gate is off.
+                // Reject the numeric operators, because their feature gate is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],

@@ -272,7 +272,7 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error lists all claims, so the size limit of errors ends the validation early.
+            // Each error contains the names of all claims, so the size limit of errors ends the validation early.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

@@ -67,8 +67,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns an error for the first of these problems: missing container, unscheduled pod, missing node, unreachable kubelet. The log of an
-/// unscheduled pod is empty instead.
+/// Returns an error for the first of these problems: missing container, unscheduled pod, missing node, unreachable kubelet. For an
+/// unscheduled pod, a request for the log returns an empty log instead of an error.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;

@@ -49,12 +49,13 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum length of the texts about one volume, in bytes. Responses contain less text than this.
+/// The approximate maximum total length of the messages about one volume, in bytes. It is larger than the limit for the
+/// warnings of a response.
 const MAX_BYTES: usize = 64 << 10;
 /// The approximate number of pairs after which the search stops.
 const MAX_PAIRS: usize = 10_000;
 
-/// Returns texts about pairs of files whose paths are equal or nested. The pairs are ordered by the later file.
+/// Returns a message for each pair of files whose paths are equal or nested. The pairs are ordered by the later file.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {

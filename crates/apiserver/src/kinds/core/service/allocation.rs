@@ -35,9 +35,9 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that belong to this Service. The store rejects a second Service with the same IP or port. Node
-/// ports in the spec that the Service's type does not use are omitted. Several ports of the same Service can share a node port if their
-/// protocols differ.
+/// Returns the cluster IPs and node ports that this Service uses. The store rejects a second Service with the same IP or node port. The
+/// result omits node ports in the spec that the Service's type does not use. Several ports of the same Service can share a node port if
+/// their protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -79,7 +79,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // The Service's node ports are already in use, because kube-apiserver allocates them before the health check port.
+    // Treat the Service's own node ports as used, because kube-apiserver allocates them before the health check port.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -127,8 +127,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // kube-apiserver allocates addresses before it checks the name. Therefore, a second create of the same Service fails with
-                // this error, too.
+                // kube-apiserver allocates addresses before it checks the name. Therefore, a second create of the same Service also fails
+                // with this error.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };

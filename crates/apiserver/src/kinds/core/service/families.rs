@@ -66,8 +66,8 @@ fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
 }
 
-/// Drops the secondary address and the secondary family of a Service whose policy becomes SingleStack. With another policy, it is an error
-/// if the client removes them.
+/// Drops the secondary address and the secondary family of a Service whose policy becomes SingleStack. With another policy, the removal of
+/// the secondary address or family is an error.
 fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();
