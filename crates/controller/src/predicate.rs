@@ -315,7 +315,9 @@ mod tests {
                 meta.resource_version = version.into();
             })
         };
-        let update = |version| ResourceEvent::Updated { old: without("1").into(), new: without(version).into() };
+        let update = |version| -> ResourceEvent<DynamicObject> {
+            ResourceEvent::Updated { old: without("1").into(), new: without(version).into() }
+        };
         assert!(GenerationChanged.allows(&update("2")) && DesiredStateChanged.allows(&update("2")));
         assert!(!GenerationChanged.allows(&update("1")) && !DesiredStateChanged.allows(&update("1")));
     }
