@@ -23,7 +23,7 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// }
 ///
 /// let pod = PartialObject { metadata: ObjectMeta::new("team-a", "web-1"), ..PartialObject::default() };
-/// let event = ResourceEvent::Added { object: Arc::new(pod), is_initial: false };
+/// let event = ResourceEvent::Added { object: pod.into(), is_initial: false };
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T>: Send + Sync + 'static {
@@ -64,7 +64,7 @@ impl<T: Object> Handler<T> for EnqueueObject {
 ///
 /// let sites = ApiResource::new("example.com/v1", "Website", "websites", Scope::Namespaced);
 /// let mut keys = Vec::new();
-/// let event = ResourceEvent::Added { object: Arc::new(pod), is_initial: false };
+/// let event = ResourceEvent::Added { object: pod.into(), is_initial: false };
 /// EnqueueOwner::new(&sites).handle(&event, &mut |key| keys.push(key.to_string()));
 /// assert_eq!(keys, ["team-a/blog"]);
 /// ```
@@ -130,7 +130,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 /// metadata.labels.insert("site".into(), "blog".into());
 /// let pod = PartialObject { metadata, ..PartialObject::default() };
 /// let mut keys = Vec::new();
-/// let event = ResourceEvent::Added { object: Arc::new(pod), is_initial: false };
+/// let event = ResourceEvent::Added { object: pod.into(), is_initial: false };
 /// by_label.handle(&event, &mut |key| keys.push(key.to_string()));
 /// assert_eq!(keys, ["team-a/blog"]);
 /// ```
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn added(object: Arc<DynamicObject>) -> ResourceEvent<DynamicObject> {
-        ResourceEvent::Added { object, is_initial: false }
+        ResourceEvent::Added { object: object.into(), is_initial: false }
     }
 
     fn sites(scope: Scope) -> ApiResource {
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn update_of_the_owner_reference_yields_both_owners() {
         let owned_by = |name| dependent(vec![owner("example.com/v1", "Website", name, true)]);
-        let event = ResourceEvent::Updated { old: owned_by("a"), new: owned_by("b") };
+        let event = ResourceEvent::Updated { old: owned_by("a").into(), new: owned_by("b").into() };
         assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Namespaced)), &event), ["ns/a", "ns/b"]);
     }
 
@@ -231,7 +231,7 @@ mod tests {
             let metadata = ObjectMeta { finalizers: vec![name.into()], ..ObjectMeta::default() };
             Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
         };
-        let event = ResourceEvent::Updated { old: with("a"), new: with("b") };
+        let event = ResourceEvent::Updated { old: with("a").into(), new: with("b").into() };
         assert_eq!(keys(&EnqueueMapped::new(names), &event), ["ns/a", "ns/b"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Predicates: which events lead to a reconciliation.
 //!
 //! A predicate sees the old and the new state. The comparing predicates in this module pass all additions and
-//! deletions, so no deletion is missed because the spec did not change.
+//! deletions, so no deletion is missed because the spec did not change. They read only metadata, so they decode no object.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
@@ -20,7 +20,7 @@ use pintle_meta::{Metadata, Object};
 /// let old = Arc::new(PartialObject { metadata: ObjectMeta::new("team-a", "web"), ..PartialObject::default() });
 /// let mut new = PartialObject::clone(&old);
 /// new.metadata.generation = 2;
-/// let event = ResourceEvent::Updated { old, new: Arc::new(new) };
+/// let event = ResourceEvent::Updated { old: old.into(), new: new.into() };
 ///
 /// assert!(or(GenerationChanged, LabelsChanged).allows(&event));
 /// assert!(and(GenerationChanged, not(LabelsChanged)).allows(&event));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn update(change: impl FnOnce(&mut ObjectMeta)) -> ResourceEvent<DynamicObject> {
-        ResourceEvent::Updated { old: object(|_| {}), new: object(change) }
+        ResourceEvent::Updated { old: object(|_| {}).into(), new: object(change).into() }
     }
 
     fn check(event: &ResourceEvent<DynamicObject>, generation: bool, version: bool, labels: bool, annotations: bool) {
@@ -288,9 +288,9 @@ mod tests {
     #[test]
     fn additions_and_deletions_pass_all_comparisons() {
         for final_state_known in [true, false] {
-            check(&ResourceEvent::Deleted { object: object(|_| {}), final_state_known }, true, true, true, true);
+            check(&ResourceEvent::Deleted { object: object(|_| {}).into(), final_state_known }, true, true, true, true);
         }
-        check(&ResourceEvent::Added { object: object(|_| {}), is_initial: true }, true, true, true, true);
+        check(&ResourceEvent::Added { object: object(|_| {}).into(), is_initial: true }, true, true, true, true);
     }
 
     #[test]
@@ -315,7 +315,9 @@ mod tests {
                 meta.resource_version = version.into();
             })
         };
-        let update = |version| ResourceEvent::Updated { old: without("1"), new: without(version) };
+        let update = |version| -> ResourceEvent<DynamicObject> {
+            ResourceEvent::Updated { old: without("1").into(), new: without(version).into() }
+        };
         assert!(GenerationChanged.allows(&update("2")) && DesiredStateChanged.allows(&update("2")));
         assert!(!GenerationChanged.allows(&update("1")) && !DesiredStateChanged.allows(&update("1")));
     }
@@ -327,8 +329,8 @@ mod tests {
         assert!(not(not(LabelsChanged)).allows(&labelled) && !not(not(LabelsChanged)).allows(&update(|_| {})));
         let in_ns = |event: &ResourceEvent<DynamicObject>| event.object().metadata.namespace == "ns";
         for event in [
-            ResourceEvent::Added { object: object(|_| {}), is_initial: false },
-            ResourceEvent::Deleted { object: object(|_| {}), final_state_known: true },
+            ResourceEvent::Added { object: object(|_| {}).into(), is_initial: false },
+            ResourceEvent::Deleted { object: object(|_| {}).into(), final_state_known: true },
         ] {
             assert!(not(LabelsChanged).allows(&event) && not(not(LabelsChanged)).allows(&event));
             assert!(not(or(LabelsChanged, AnnotationsChanged)).allows(&event));

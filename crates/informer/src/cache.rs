@@ -6,6 +6,7 @@ mod indices;
 mod moved;
 mod noted;
 pub(crate) mod parts;
+mod undecodable;
 pub(crate) mod version;
 mod writes;
 
@@ -17,10 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
-use crate::catch_drop::CatchDrop;
 use crate::panic::isolated;
-use crate::publisher::was_replaced;
 use crate::store::{self, Write};
+use crate::stored::{Source, Stored};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
 use history::{Memory, Past, Step};
@@ -70,7 +70,9 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// }
 /// ```
 pub struct Cache<T> {
-    store: Arc<store::Store<CatchDrop<T>>>,
+    store: Arc<store::Store<Stored<T>>>,
+    /// The source of objects that are decoded when they are read. `None` if all objects are decoded when they arrive.
+    source: Option<Arc<Source<T>>>,
     /// Only the holder of the store's writer lock changes the list of indices.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
@@ -92,17 +94,18 @@ pub struct Cache<T> {
 impl<T: Object> Cache<T> {
     /// Creates an empty cache with the namespace index.
     pub fn new() -> Self {
-        Self { is_strict: true, ..Self::of(Parts::default()) }
+        Self { is_strict: true, ..Self::of(Parts::default(), None) }
     }
 
     /// Creates the cache of an informer.
-    pub(crate) fn of(parts: Parts) -> Self {
+    pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
         // With more shards, readers wait for each other less often. But a read of an index visits all shards. loom
         // needs the same locks in each run, and keys are assigned to shards at random, so it gets one shard.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
             store: Arc::new(store::Store::new(shards)),
+            source,
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
             memory: Arc::default(),
@@ -126,7 +129,7 @@ impl<T: Object> Cache<T> {
     /// [`undecodable`](Self::undecodable). The previous object stays as the last good state, unless it has another uid.
     /// Then the previous object is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
-        let object = CatchDrop::from(object);
+        let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
         // Dropped without the lock, because it runs a user's `Drop`.
@@ -150,7 +153,7 @@ impl<T: Object> Cache<T> {
             }
         });
         self.moved.announce();
-        before.map(|before| before.map(CatchDrop::into_arc))
+        before.map(|before| before?.read())
     }
 
     /// Deletes the object with this key. Does nothing if there is none.
@@ -164,7 +167,7 @@ impl<T: Object> Cache<T> {
         let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(noting);
         self.moved.announce();
-        before.map(CatchDrop::into_arc)
+        before?.read()
     }
 
     /// Stores (`Some`) and deletes (`None`) several objects in one step, as client-go's `Transaction`. Returns the
@@ -181,9 +184,11 @@ impl<T: Object> Cache<T> {
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
-        let changes = changes.into_iter().map(|(key, object)| (key, object.map(CatchDrop::from))).collect();
+        let changes = changes.into_iter().map(|(key, object)| (key, object.map(Stored::from))).collect();
         let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
-        let result = |written: WriteResult<T>| written.refused.map_or(Ok(written.before.map(CatchDrop::into_arc)), Err);
+        let result = |written: WriteResult<T>| {
+            written.refused.map_or_else(|| Ok(written.before.and_then(|before| before.read())), Err)
+        };
         written.map(result).collect()
     }
 
@@ -196,10 +201,11 @@ impl<T: Object> Cache<T> {
     ///
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        let objects = last_of_each(objects.into_iter().map(CatchDrop::from).collect());
+        let objects = last_of_each(objects.into_iter().map(Stored::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), &resource_version.into());
-        let present = present.into_iter().map(|(_, old, new)| (old.map(CatchDrop::into_arc), new.into_arc()));
-        let deleted = deleted.into_iter().map(|(_, object)| object.into_arc());
+        let present =
+            present.into_iter().filter_map(|(_, old, new)| Some((old.and_then(|old| old.read()), new.read()?)));
+        let deleted = deleted.into_iter().filter_map(|(_, object)| object.read());
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
@@ -211,7 +217,7 @@ impl<T: Object> Cache<T> {
 
     /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key).map(CatchDrop::into_arc)
+        self.store.get(key)?.read()
     }
 
     /// Returns all objects, in no particular order.
@@ -219,7 +225,7 @@ impl<T: Object> Cache<T> {
         let mut objects = Vec::new();
         let (pin, ()) = self.store.pin(|_| ());
         objects.reserve(pin.len());
-        pin.visit(|object| objects.push(Arc::clone(object)));
+        pin.visit(|object| objects.extend(object.read()));
         objects
     }
 
@@ -248,7 +254,8 @@ impl<T: Object> Cache<T> {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
-        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(Arc::clone(object))))
+        let found = pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(object.clone()));
+        Ok(found.iter().filter_map(Stored::read).collect())
     }
 
     /// Returns the keys of the objects that have `value` in the index `name`, in order.
@@ -267,19 +274,6 @@ impl<T: Object> Cache<T> {
     /// The same as for [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
         self.snapshot().index_values(name)
-    }
-
-    /// Returns an entry for each object whose newest state is not stored, in the order of the keys. The object cannot
-    /// be decoded, or an index function failed on it. The entries include all commits that are visible. The call may
-    /// wait until the entries of the last commit are complete.
-    pub fn undecodable(&self) -> Vec<Undecodable> {
-        self.wait_for_notes();
-        self.lock_undecodable().values().cloned().collect()
-    }
-
-    /// Returns the number of entries in [`undecodable`](Self::undecodable).
-    pub(crate) fn undecodable_len(&self) -> usize {
-        self.lock_undecodable().len()
     }
 
     /// Returns a snapshot of the cache. The snapshot never changes. Its cost does not depend on the number of objects.
@@ -385,7 +379,7 @@ impl<T: Object> Cache<T> {
     /// Works like [`transaction`](Self::transaction), and also adds entries for objects that could not be decoded.
     pub(crate) fn write_all(
         &self,
-        changes: Vec<(ObjectKey, Option<CatchDrop<T>>)>,
+        changes: Vec<(ObjectKey, Option<Stored<T>>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
     ) -> Vec<WriteResult<T>> {
@@ -437,7 +431,7 @@ impl<T: Object> Cache<T> {
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
-        objects: Vec<(ObjectKey, CatchDrop<T>)>,
+        objects: Vec<(ObjectKey, Stored<T>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
     ) -> Replaced<T> {
@@ -464,7 +458,7 @@ impl<T: Object> Cache<T> {
                 }
             }
             let present = writes.iter().filter_map(|write| Some((write.key.clone(), write.value.clone()?)));
-            let present: Vec<(ObjectKey, CatchDrop<T>)> = present.collect();
+            let present: Vec<(ObjectKey, Stored<T>)> = present.collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let set_version = |current: &mut String| {
@@ -474,7 +468,7 @@ impl<T: Object> Cache<T> {
                 version::set(current, &revision.whole);
             };
             let earlier = self.earlier();
-            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), set_version);
+            let replaced = writer.replace(writes, is_within, Stored::is_same, set_version);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -502,27 +496,12 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
-    /// Returns the newest known resourceVersion of the object with this key, even if that state could not be decoded.
-    pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
-        if self.has_undecodable.load(atomic::Ordering::Relaxed)
-            && let Some(entry) = self.lock_undecodable().get(key)
-        {
-            return Some(entry.resource_version.clone());
-        }
-        self.store.get(key).map(|known| known.resource_version().to_owned())
-    }
-
     /// Ends all waits, because the cache no longer changes. Drops the index functions, which may hold references to
     /// this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
-    }
-
-    /// Whether the undecodable `entry` is another object than the cached object with this key.
-    pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
-        was_replaced(self.store.get(key).as_ref().map(|known| &***known), entry)
     }
 
     /// Whether the cache has listed all requested namespaces with the requested selectors.
@@ -547,24 +526,13 @@ impl<T: Object> Cache<T> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn store(&self) -> &Arc<store::Store<CatchDrop<T>>> {
+    pub(crate) fn store(&self) -> &Arc<store::Store<Stored<T>>> {
         &self.store
     }
 
-    /// Removes the undecodable entries of the keys in `mended`, and adds new entries.
-    fn note<'a>(
-        &self,
-        mended: impl IntoIterator<Item = &'a ObjectKey>,
-        entries: impl IntoIterator<Item = Undecodable>,
-    ) {
-        let mut entries = entries.into_iter().peekable();
-        if entries.peek().is_none() && !self.has_undecodable.load(atomic::Ordering::Relaxed) {
-            return;
-        }
-        let mut undecodable = self.lock_undecodable();
-        mended.into_iter().for_each(|key| _ = undecodable.remove(key));
-        undecodable.extend(entries.map(|entry| (entry.key.clone(), entry)));
-        self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
+    /// Returns the source of objects that are decoded when they are read.
+    pub(crate) fn source(&self) -> Option<&Arc<Source<T>>> {
+        self.source.as_ref()
     }
 
     /// Returns the revision before a commit, if the history is enabled.
@@ -591,9 +559,5 @@ impl<T: Object> Cache<T> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
         self.memory.lock().forget(&resource_version)
-    }
-
-    fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
-        self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,23 +4,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::panic::catch;
-use crate::store::Value;
 
 /// A shared reference to a user's object. The last reference drops the object and catches a panic of the object's
 /// `Drop`.
 pub(crate) struct CatchDrop<T> {
-    /// `None` after `into_arc`.
+    /// `None` only during the drop.
     object: Option<Arc<T>>,
 }
 
-impl<T> CatchDrop<T> {
-    pub(crate) fn into_arc(mut self) -> Arc<T> {
-        self.object.take().expect(THERE)
-    }
-}
-
-/// `object` is `Some` until a method that consumes `self` takes it.
-const THERE: &str = "the object is present until it is taken";
+/// Only the drop takes the object.
+const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
     fn from(object: Arc<T>) -> Self {
@@ -48,11 +41,5 @@ impl<T> Drop for CatchDrop<T> {
         if let Err(panic) = catch(|| drop(object)) {
             tracing::error!(object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
         }
-    }
-}
-
-impl<T> Value for CatchDrop<T> {
-    fn warm(&self) -> bool {
-        Arc::strong_count(self) > 0
     }
 }

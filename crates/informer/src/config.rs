@@ -66,6 +66,12 @@ pub struct InformerConfig<T> {
     /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
     /// last good state has another key, so the next list deletes it.
     pub transform: Option<Transform<T>>,
+    /// When objects are decoded. The default decodes objects of large types when they are read, and others when they arrive.
+    pub decode: DecodePolicy,
+    /// How many bytes decoded objects may take, if they are [decoded when they are read](DecodePolicy::OnRead). Objects that were not read for
+    /// the longest time are dropped first, and decoded again at their next read. Objects that a reader holds are never dropped.
+    /// The size of an object is estimated: the size of its type, and six bytes for each byte of its JSON. The default is 256 MiB.
+    pub hot_bytes: usize,
     /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs without locks, and
     /// its result does not influence the informer. If the handler panics, the panic is logged. If the handler captures a handle to the
     /// informer, it keeps the informer running.
@@ -106,6 +112,49 @@ pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 /// A function that receives failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
+/// When an informer decodes objects: see [`InformerConfig::decode`].
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{DecodePolicy, InformerConfig};
+/// use pintle_meta::DynamicObject;
+///
+/// // Many objects, most of which are never read.
+/// let config = InformerConfig::<DynamicObject> { decode: DecodePolicy::OnRead, hot_bytes: 64 << 20, ..InformerConfig::default() };
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecodePolicy {
+    /// Decodes objects when they are read, if the type takes at least 1 KiB and there is no transform. Such types, like `Pod` of k8s-openapi,
+    /// take several times as much memory as their JSON. Other objects are decoded when they arrive.
+    #[default]
+    Auto,
+    /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists each object at once.
+    OnArrival,
+    /// Stores the JSON of objects, and decodes an object at its first read, once for all readers. The type's
+    /// [`Metadata`](pintle_meta::Metadata) must be that of the JSON. If there is a transform, objects are decoded when they arrive, because the
+    /// transform may change their metadata.
+    ///
+    /// An object that cannot be decoded is found at its first read, or by a check that runs when the informer was idle for a second. Until
+    /// then, it is not in `undecodable`. Reads return its last good state at all times.
+    OnRead,
+}
+
+/// The minimum size of a type whose objects are decoded when they are read.
+const LARGE: usize = 1 << 10;
+
+impl<T> InformerConfig<T> {
+    /// Whether objects are decoded when they are read.
+    pub(crate) fn decodes_on_read(&self) -> bool {
+        let is_wanted = match self.decode {
+            DecodePolicy::Auto => size_of::<T>() >= LARGE,
+            DecodePolicy::OnArrival => false,
+            DecodePolicy::OnRead => true,
+        };
+        is_wanted && self.transform.is_none()
+    }
+}
+
 impl<T> Default for InformerConfig<T> {
     fn default() -> Self {
         Self {
@@ -114,6 +163,8 @@ impl<T> Default for InformerConfig<T> {
             resync: None,
             projection: Projection::default(),
             transform: None,
+            decode: DecodePolicy::default(),
+            hot_bytes: 256 << 20,
             on_error: None,
             metrics: None,
             seed: None,
@@ -128,6 +179,8 @@ impl<T> fmt::Debug for InformerConfig<T> {
             .field("reflector", &self.reflector)
             .field("resync", &self.resync)
             .field("projection", &self.projection)
+            .field("decode", &self.decode)
+            .field("hot_bytes", &self.hot_bytes)
             .field("metrics", &self.metrics)
             .field("seed", &self.seed)
             .finish_non_exhaustive()

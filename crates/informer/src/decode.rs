@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::scan::Outline;
+use crate::stored::Stored;
 
 /// An object whose newest state is not in the cache. Possible reasons: it cannot be decoded, it is larger than the
 /// source accepts, or a transform or its own `Metadata` panics on it. In a [`Cache`](crate::Cache) without an informer,
@@ -94,7 +94,7 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
 
 /// Works like `serde_json::from_slice`, but validates UTF-8 once for all strings. If that fails, `from_slice` decides,
 /// since skipped fields need not be valid UTF-8.
-fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
@@ -174,7 +174,7 @@ impl<T> Decoded<T> {
     }
 }
 
-impl<T: Object> Object for Decoded<CatchDrop<T>> {
+impl<T: Object> Object for Decoded<Stored<T>> {
     fn metadata(&self) -> &dyn Metadata {
         match self {
             Self::Object(object) => object.metadata(),
@@ -189,7 +189,7 @@ impl<T> From<Decoded<T>> for Observed<T> {
     }
 }
 
-impl<T: Object> Object for Observed<CatchDrop<T>> {
+impl<T: Object> Object for Observed<Stored<T>> {
     fn metadata(&self) -> &dyn Metadata {
         self.object.metadata()
     }

@@ -1,4 +1,4 @@
-//! Decodes raw objects for the cache: scans, prunes, decodes and transforms them.
+//! Prepares raw objects for the cache: scans and prunes them, and decodes and transforms those that are not decoded at their first read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use crate::catch_drop::CatchDrop;
 use crate::decode::{Decoded, Observed, decode, identity};
 use crate::panic::catch;
 use crate::scan::{Outline, Scanner};
+use crate::stored::{Source, Stored};
 use crate::{Cache, Projection, Transform};
 
 /// Decodes the objects of an informer. Several threads use it at once.
@@ -17,6 +18,8 @@ pub(crate) struct Decoder<T> {
     informer: String,
     scanner: Scanner,
     transform: Option<Transform<T>>,
+    /// The source of objects that are decoded when they are read. `None` if they are decoded here.
+    source: Option<Arc<Source<T>>>,
     cache: Arc<Cache<T>>,
 }
 
@@ -27,13 +30,14 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         transform: Option<Transform<T>>,
         cache: Arc<Cache<T>>,
     ) -> Self {
-        Self { informer, scanner: Scanner::new(projection), transform, cache }
+        let source = cache.source().cloned();
+        Self { informer, scanner: Scanner::new(projection), transform, source, cache }
     }
 
     /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
     /// object is returned, which was pruned and transformed before. `is_anew` disables this reuse: after a restore of
     /// the server, the same version may be another state.
-    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<CatchDrop<T>> {
+    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
         match known {
@@ -43,7 +47,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// Returns the object of a watch event.
-    pub(crate) fn changed(&self, object: &RawObject) -> Observed<CatchDrop<T>> {
+    pub(crate) fn changed(&self, object: &RawObject) -> Observed<Stored<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
         let resource_version = match (object, &outline) {
@@ -64,7 +68,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     /// Returns the cached object with the same uid and resourceVersion. Both together identify one state of an object.
     /// An object without uid or resourceVersion is always decoded.
-    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<CatchDrop<T>> {
+    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Stored<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
         if uid.is_empty() || resource_version.is_empty() {
@@ -74,7 +78,14 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
     }
 
-    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<CatchDrop<T>> {
+    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
+        if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
+            // Such an object is often undecodable again, so do not wait for a reader to find that out.
+            && !self.cache.is_undecodable(|| outline.key(json))
+            && let Some(record) = outline.record(json, source)
+        {
+            return Decoded::Object(Stored::Lazy(Arc::new(record)));
+        }
         match decode(object, outline) {
             Decoded::Object(decoded) => self.transformed(decoded, object),
             Decoded::Undecodable(entry) => {
@@ -87,7 +98,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<CatchDrop<T>> {
+    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Stored<T>> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
@@ -95,13 +106,13 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         // would affect other objects as well.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
-            Ok(true) => Decoded::Object(decoded),
+            Ok(true) => Decoded::Object(Stored::Eager(decoded)),
             Ok(false) => Decoded::undecodable(ObjectMeta::default(), "its name is empty".into()),
             Err((what, panic)) => self.panicked(what, panic, identity(object)),
         }
     }
 
-    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<CatchDrop<T>> {
+    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Stored<T>> {
         let key = ObjectKey::new(&identity.namespace, &identity.name);
         tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object");
         Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))

@@ -1,5 +1,6 @@
 //! The task of an informer. It sends requests, reads the clock and stores changes in batches.
 
+mod check;
 mod decoding;
 mod followers;
 mod offload;
@@ -20,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 use self::offload::{drop_off_the_runtime, off_the_runtime};
 use self::requests::Requests;
-use crate::catch_drop::CatchDrop;
 use crate::decode::Observed;
 use crate::decoder::Decoder;
 use crate::metrics::Metrics;
@@ -29,6 +29,7 @@ use crate::on_error::ErrorHandlers;
 use crate::panic::caught;
 use crate::publisher::{Notifications, Publisher};
 use crate::reflector::{Command, Input, Output, Reflector};
+use crate::stored::Stored;
 use crate::{IndexFailed, Projection, ReflectorError, StopCause, Transform};
 
 pub(crate) use self::followers::Followers;
@@ -43,7 +44,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) list_watch: L,
     /// How often the selectors had changed when the last list began.
     pub(crate) choice: Arc<AtomicU64>,
-    pub(crate) reflector: Reflector<Observed<CatchDrop<T>>>,
+    pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) states: States,
     pub(crate) projection: Projection,
@@ -53,7 +54,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) limits: Limits,
 }
 
-type Fifo<T> = RealFifo<ObjectKey, Observed<CatchDrop<T>>>;
+type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
 /// The maximum number of events that a driver reads before it yields to other tasks. This limit also bounds the queue.
 /// A larger list is stored on another thread.
@@ -92,7 +93,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             choice,
             reflector,
             publisher,
-            fifo: RealFifo::new(|observed: &Observed<CatchDrop<T>>| Ok(observed.key()), RealFifoConfig::default()),
+            fifo: RealFifo::new(|observed: &Observed<Stored<T>>| Ok(observed.key()), RealFifoConfig::default()),
             states,
             on_error,
             metrics,
@@ -110,7 +111,7 @@ struct Steps<T> {
     name: String,
     place: Place,
     choice: Arc<AtomicU64>,
-    reflector: Reflector<Observed<CatchDrop<T>>>,
+    reflector: Reflector<Observed<Stored<T>>>,
     publisher: Arc<Publisher<T>>,
     fifo: Fifo<T>,
     states: States,
@@ -156,7 +157,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         command
     }
 
-    fn step(&mut self, input: Input<Observed<CatchDrop<T>>>) -> Command {
+    fn step(&mut self, input: Input<Observed<Stored<T>>>) -> Command {
         let now = now();
         let step = self.reflector.step(now, input);
         if let Some(metrics) = &mut self.metrics {
@@ -188,7 +189,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    fn enqueue(&mut self, output: Output<Observed<CatchDrop<T>>>) -> Result<(), StoreError> {
+    fn enqueue(&mut self, output: Output<Observed<Stored<T>>>) -> Result<(), StoreError> {
         match output {
             Output::Replaced { objects, resource_version } => {
                 tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
@@ -228,8 +229,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             // The number of the change of the selectors. It belongs to the last list in the batch.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
+            let is_offloaded = is_large || publisher.decodes_on_write();
             let turn = publisher.turn().await;
-            let unindexed = if is_large {
+            let unindexed = if is_offloaded {
                 off_the_runtime(move || {
                     let mut notifications = publisher.apply(&place, choice, batch);
                     let unindexed = notifications.take_unindexed();
@@ -277,7 +279,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
     }
 }
 
-type Entry<T> = Item<ObjectKey, Observed<CatchDrop<T>>>;
+type Entry<T> = Item<ObjectKey, Observed<Stored<T>>>;
 
 fn len<T>(item: &Entry<T>) -> usize {
     match item {
@@ -307,7 +309,7 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`, and starts resyncs when they are due. After `work`, all subscriptions end. They also end if `work`
+/// Runs `work`, starts resyncs when they are due, and checks objects that nothing has decoded. After `work`, all subscriptions end. They also end if `work`
 /// panics, or if the runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
@@ -323,6 +325,7 @@ pub(crate) fn run<T: Object>(
                 biased;
                 () = work => {}
                 never = resync(&publisher) => match never {},
+                never = check::check(&publisher) => match never {},
             }
         };
         end.cause = match caught(work).await {

@@ -1,15 +1,20 @@
 //! Events for subscribers.
 
 use std::fmt;
-use std::sync::Arc;
 
 use pintle_meta::{Object, ObjectKey};
+
+use crate::EventObject;
 
 /// A change of an object, delivered to a subscriber after the cache has changed.
 ///
 /// The events of one key arrive in order, and each event starts from the state in which the previous one ended. A slow
 /// subscriber receives only the newest state, so states in between may be skipped. A subscriber receives nothing about
 /// an object that was added and deleted before the subscriber took the event.
+///
+/// The objects of updates and deletions are decoded when they are [read](EventObject), once for all subscribers. A subscription decodes the
+/// object of an addition before it delivers the event, unless the object was decoded before. So no event has an object that cannot be
+/// read.
 ///
 /// # Examples
 ///
@@ -45,7 +50,7 @@ pub enum ResourceEvent<T> {
     /// An object that is new to the subscriber.
     Added {
         /// The object.
-        object: Arc<T>,
+        object: EventObject<T>,
         /// Whether the object was part of the initial state. That is the first list, or the cache content when a later
         /// subscription began.
         is_initial: bool,
@@ -53,15 +58,15 @@ pub enum ResourceEvent<T> {
     /// An object changed. A resync sends each object with equal `old` and `new`.
     Updated {
         /// The state in the last event that the subscriber received.
-        old: Arc<T>,
+        old: EventObject<T>,
         /// The current state. It has the same uid as `old`. If an object was deleted and created again with the same
         /// name, the subscriber receives a `Deleted` and an `Added` event.
-        new: Arc<T>,
+        new: EventObject<T>,
     },
     /// An object was deleted.
     Deleted {
         /// The last known state of the object.
-        object: Arc<T>,
+        object: EventObject<T>,
         /// Whether the watch reported the deletion. Then `object` is the state at the deletion. If `false`, the object
         /// was missing from a later list, and `object` may be stale: client-go's `DeletedFinalStateUnknown`.
         final_state_known: bool,
@@ -69,17 +74,25 @@ pub enum ResourceEvent<T> {
 }
 
 impl<T: Object> ResourceEvent<T> {
-    /// Returns the key of the object.
+    /// Returns the key of the object. Decodes nothing.
     pub fn key(&self) -> ObjectKey {
         self.object().key()
     }
 }
 
 impl<T> ResourceEvent<T> {
-    /// Returns the newest state. For a deletion, this is the last state.
-    pub fn object(&self) -> &Arc<T> {
+    /// Returns the newest state. For a deletion, this is the last state. It is decoded at the first access to its fields.
+    pub fn object(&self) -> &EventObject<T> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Deleted { object, .. } => object,
+        }
+    }
+
+    /// Whether an object was stored as JSON, and was read through this event.
+    pub(crate) fn has_decoded(&self) -> bool {
+        match self {
+            Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),
+            Self::Added { object, .. } | Self::Deleted { object, .. } => object.has_decoded(),
         }
     }
 

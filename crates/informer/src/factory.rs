@@ -285,8 +285,9 @@ impl<T: Object> Wanted<T> {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
         let on_error = config.on_error.take().map(Arc::new);
-        let InformerConfig { name, reflector, metrics, seed, resync, .. } = &config;
-        let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed: *seed };
+        let InformerConfig { name, reflector, metrics, seed, resync, decode, hot_bytes, .. } = &config;
+        let (reflector, metrics) = (reflector.clone(), metrics.clone());
+        let settings = Settings { reflector, metrics, seed: *seed, decode: *decode, hot_bytes: *hot_bytes };
         let wanted = Self { scope, name: name.clone(), settings, resync: *resync, on_error: on_error.clone() };
         config.on_error = on_error.map(|handler| -> ErrorHandler { Box::new(move |error| handler(error)) });
         (wanted, config)
@@ -304,7 +305,8 @@ impl<T: Object> Wanted<T> {
         };
         let is_seeded = wanted.seed.is_none() || wanted.seed == there.seed;
         let is_one = *informer.scope() == self.scope && wanted.reflector == there.reflector;
-        (is_one && is_named && is_told && is_seeded).then_some(informer)
+        let is_decoded = (wanted.decode, wanted.hot_bytes) == (there.decode, there.hot_bytes);
+        (is_one && is_decoded && is_named && is_told && is_seeded).then_some(informer)
     }
 }
 

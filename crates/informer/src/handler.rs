@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::panic::catch;
+use crate::subscription::DECODE_COST;
 use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
 /// Receives the events of an informer: client-go's `ResourceEventHandler`.
@@ -63,20 +64,34 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
 
     /// An object was deleted: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
+
+    /// Receives each event. The default decodes the objects of the event and calls one of the other methods. Implement this method if the
+    /// handler needs only keys or metadata, for which [no object is decoded](crate::EventObject). The other methods are then not called.
+    fn on_event(&self, event: &ResourceEvent<T>) {
+        match event {
+            ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
+            ResourceEvent::Updated { old, new } => self.on_update(old, new),
+            ResourceEvent::Deleted { object, final_state_known } => self.on_delete(object, *final_state_known),
+        }
+    }
 }
 
-/// Implements the trait for functions that take an event.
+/// Implements the trait for functions that take an event. An object is decoded when the function reads it.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
-        self(&ResourceEvent::Added { object: object.clone(), is_initial });
+        self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
     }
 
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
-        self(&ResourceEvent::Updated { old: old.clone(), new: new.clone() });
+        self(&ResourceEvent::Updated { old: old.clone().into(), new: new.clone().into() });
     }
 
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool) {
-        self(&ResourceEvent::Deleted { object: object.clone(), final_state_known });
+        self(&ResourceEvent::Deleted { object: object.clone().into(), final_state_known });
+    }
+
+    fn on_event(&self, event: &ResourceEvent<T>) {
+        self(event);
     }
 }
 
@@ -176,7 +191,7 @@ impl<T: Object> Subscription<T> {
         let ((dismissal, dismissed), (end, ended)) = (bounded(1), oneshot::channel());
         thread::Builder::new().name("informer-handler".into()).spawn(move || {
             while let Some(event) = self.blocking_next() {
-                if !call(self.informer(), &handler, event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
+                if call(self.informer(), &handler, event).has_panicked && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
                     break;
                 }
             }
@@ -252,26 +267,33 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     while let Some(event) = events.next().await {
-        if !call(events.informer(), &handler, event) {
+        let Called { has_panicked, has_decoded } = call(events.informer(), &handler, event);
+        if has_panicked {
             sleep(AFTER_PANIC).await;
         }
-        tokio::task::coop::consume_budget().await;
+        for _ in 0..if has_decoded { DECODE_COST } else { 1 } {
+            tokio::task::coop::consume_budget().await;
+        }
     }
 }
 
-/// Calls the handler and drops the event. Returns `false` if the handler panicked.
-fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: ResourceEvent<T>) -> bool {
-    let handled = catch(|| match &event {
-        ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
-        ResourceEvent::Updated { old, new } => handler.on_update(old, new),
-        ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
-    });
+/// The result of a call of a handler.
+struct Called {
+    has_panicked: bool,
+    /// Whether the handler read an object that was stored as JSON.
+    has_decoded: bool,
+}
+
+/// Calls the handler and drops the event.
+fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: ResourceEvent<T>) -> Called {
+    let handled = catch(|| handler.on_event(&event));
     if let Err(panic) = &handled {
         tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
+    let called = Called { has_panicked: handled.is_err(), has_decoded: event.has_decoded() };
     // The event can hold the last reference to an object, whose `Drop` is user code.
     if let Err(panic) = catch(|| drop(event)) {
         tracing::error!(%informer, object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
     }
-    handled.is_ok()
+    called
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::RandomState;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
 use crate::cache::parts::{Demand, Parts, Progress};
 use crate::cache::version::is_older;
-use crate::cache::{WriteResult, last_of_each};
-use crate::catch_drop::CatchDrop;
+use crate::cache::{Index, WriteResult, last_of_each};
 use crate::decode::{Decoded, Observed};
 use crate::namespaces::{Followed, Place};
+use crate::stored::{Found, Source, Stored};
 use crate::subscription::{Aftermath, Entry, HashedState, Notification, Queue, Walk};
 use crate::user::User;
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
@@ -39,6 +39,8 @@ pub(crate) struct Publisher<T> {
     has_synced: AtomicBool,
     /// Notified when a subscriber is added. Its resync may be the earliest one.
     pub(crate) resyncs_changed: Arc<Notify>,
+    /// The number of writes so far.
+    writes: AtomicU64,
 }
 
 struct Audience<T> {
@@ -50,15 +52,15 @@ struct Audience<T> {
     is_closed: bool,
 }
 
-type ObservedDelta<T> = Delta<ObjectKey, Observed<CatchDrop<T>>>;
+type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 
 /// The number of changes that a subscriber receives in one critical section of its queue.
 const CHUNK: usize = 256;
 
 /// The state of a key after a delta.
 enum NewState<T> {
-    Present(CatchDrop<T>),
-    Gone { last: Option<CatchDrop<T>>, final_state_known: bool },
+    Present(Stored<T>),
+    Gone { last: Option<Stored<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
@@ -81,7 +83,7 @@ impl<T: Object> NewState<T> {
         }
     }
 
-    fn object(&self) -> Option<&CatchDrop<T>> {
+    fn object(&self) -> Option<&Stored<T>> {
         match self {
             Self::Present(object) => Some(object),
             _ => None,
@@ -97,16 +99,17 @@ impl<T: Object> NewState<T> {
 }
 
 impl<T: Object> Publisher<T> {
-    pub(crate) fn new(name: String, demand: Demand) -> Self {
+    pub(crate) fn new(name: String, demand: Demand, source: Option<Arc<Source<T>>>) -> Self {
         let audience = Audience { queues: Vec::new(), joining: Vec::new(), is_writing: false, is_closed: false };
         Self {
             name,
-            cache: Arc::new(Cache::of(Parts::new(demand))),
+            cache: Arc::new(Cache::of(Parts::new(demand), source)),
             audience: Mutex::new(audience),
             turns: Arc::default(),
             hasher: RandomState::new(),
             has_synced: AtomicBool::new(false),
             resyncs_changed: Arc::default(),
+            writes: AtomicU64::new(0),
         }
     }
 
@@ -168,8 +171,11 @@ impl<T: Object> Publisher<T> {
         &self,
         place: &Place,
         choice: u64,
-        batch: Batch<ObjectKey, Observed<CatchDrop<T>>>,
+        batch: Batch<ObjectKey, Observed<Stored<T>>>,
     ) -> Notifications<T> {
+        if let Some(source) = self.cache.source() {
+            source.stored_unchecked();
+        }
         let mut notifications = Notifications::nothing();
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
@@ -200,7 +206,7 @@ impl<T: Object> Publisher<T> {
         &self,
         place: &Place,
         choice: u64,
-        listed: Vec<Observed<CatchDrop<T>>>,
+        listed: Vec<Observed<Stored<T>>>,
         resource_version: &str,
     ) -> Notifications<T> {
         let mut objects = Vec::with_capacity(listed.len());
@@ -211,7 +217,7 @@ impl<T: Object> Publisher<T> {
                 Decoded::Undecodable(entry) => {
                     // Keep the last good state. Otherwise the object would look deleted.
                     let known = self.cache.store().get(&entry.0.key);
-                    objects.extend(known.filter(|known| !was_replaced(Some(&***known), &entry.0)));
+                    objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
             }
@@ -227,9 +233,10 @@ impl<T: Object> Publisher<T> {
             // Keep the cached object if the list contains the same version. The comparison needs no lock, because there
             // is no other writer.
             for (key, listed) in &mut objects {
-                let known = self.cache.store().get(key);
-                if let Some(known) = known.filter(|known| is_same_state(&***known, &***listed)) {
-                    *listed = known;
+                let Some(known) = self.cache.store().get(key) else { continue };
+                match is_same_state(&known, listed) {
+                    true => *listed = known,
+                    false => fall_back(listed, &known),
                 }
             }
         }
@@ -247,9 +254,8 @@ impl<T: Object> Publisher<T> {
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.unobserved_deletion(object)));
             // Subscribers do not receive the unchanged objects of a list.
-            let is_change = |(_, old, new): &(_, Option<CatchDrop<T>>, CatchDrop<T>)| {
-                old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
-            };
+            let is_change =
+                |(_, old, new): &(_, Option<Stored<T>>, Stored<T>)| old.as_ref().is_none_or(|old| !old.is_same(new));
             let present = replaced.present.into_iter().filter(is_change);
             let changes = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
             notifications = Notifications { queues, changes, ..Notifications::nothing() };
@@ -257,10 +263,44 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
+    /// Handles objects that were found to be undecodable after they were stored: restores their last good states, and lists them as
+    /// undecodable. Subscribers receive nothing, since their events have the good states. The caller must hold the [turn](Self::turn).
+    pub(crate) fn mend(&self, found: Vec<Found<T>>) {
+        let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
+        for Found { record, entry } in found {
+            let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
+            // A newer state may have replaced it.
+            if self.cache.store().get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
+                changes.push((entry.key.clone(), bad.good_state()));
+                entries.push(entry);
+            }
+        }
+        if changes.is_empty() {
+            return;
+        }
+        // Subscribers know only objects that had a good state.
+        let gone: Vec<ObjectKey> =
+            changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
+        let (written, queues) = self.write(|cache| cache.write_all(changes, entries, &"".into()));
+        let deleted = keys.into_iter().zip(written).filter(|(key, _)| gone.contains(key));
+        let deleted = deleted.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?))));
+        self.notify(Notifications { queues, changes: deleted.collect(), ..Notifications::nothing() });
+    }
+
+    /// Returns the number of writes so far.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Whether index functions read objects that are decoded at their first read, so that writes must not run on the runtime.
+    pub(crate) fn decodes_on_write(&self) -> bool {
+        self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
+    }
+
     /// Returns the maximum size of a batch for which index functions are called at most `calls` times.
     pub(crate) fn batch(&self, calls: usize) -> usize {
-        // Do not count the namespace index, which calls no user function.
-        let functions = self.cache.indices().len() - 1;
+        let functions = self.cache.indices().iter().filter(|index| index.calls_user_code()).count();
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
     }
 
@@ -306,6 +346,16 @@ impl<T: Object> Publisher<T> {
             if let Some(entry) = next.undecodable() {
                 undecodable.push(entry.clone());
             }
+            if let NewState::Present(object @ Stored::Lazy(_))
+            | NewState::Gone { last: Some(object @ Stored::Lazy(_)), .. } = &next
+                && let Some(known) = self.cache.store().get(&key)
+            {
+                match next {
+                    // A subscriber receives the deletion of the known object in any case.
+                    NewState::Gone { .. } => object.falls_back_to(&known),
+                    _ => fall_back(object, &known),
+                }
+            }
             match next {
                 // Keep the last good state. If it belongs to another object with the same name, that object is deleted
                 // instead.
@@ -326,13 +376,13 @@ impl<T: Object> Publisher<T> {
 
     /// Whether the cache contains a newer state of the object. This happens if a watch continues at a server replica
     /// that lags.
-    fn is_stale(&self, key: &ObjectKey, observed: &Observed<CatchDrop<T>>) -> bool {
+    fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
     /// Returns the change for subscribers. `before` is the previous object. `None` means that there is no change.
-    fn notification(&self, next: NewState<T>, before: Option<CatchDrop<T>>) -> Option<Notification<T>> {
+    fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
             // The object was not in the cache, so subscribers never received it.
@@ -346,7 +396,7 @@ impl<T: Object> Publisher<T> {
 
     /// Returns the change for an object that exists now. An update is delivered even if the version is equal, because a
     /// watch event means that the object changed.
-    fn present(&self, old: Option<CatchDrop<T>>, new: CatchDrop<T>) -> Notification<T> {
+    fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
             None => Notification::Added(new),
@@ -354,12 +404,12 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    fn unobserved_deletion(&self, known: CatchDrop<T>) -> Notification<T> {
+    fn unobserved_deletion(&self, known: Stored<T>) -> Notification<T> {
         let known = self.seen(known);
         Notification::Deleted { last: known.clone(), known, final_state_known: false }
     }
 
-    fn seen(&self, object: CatchDrop<T>) -> HashedState<T> {
+    fn seen(&self, object: Stored<T>) -> HashedState<T> {
         HashedState::new(object, &self.hasher)
     }
 
@@ -372,6 +422,7 @@ impl<T: Object> Publisher<T> {
         };
         let writing = Writing(self);
         let written = write(&self.cache);
+        self.writes.fetch_add(1, Ordering::Relaxed);
         drop(writing);
         (written, present)
     }
@@ -500,6 +551,13 @@ impl<T: Object> Notifications<T> {
         self.queues[self.delivered % self.queues.len()].notify(chunk);
         self.delivered += 1;
         Some(chunk.len())
+    }
+}
+
+/// Lets reads of `new` fall back to `known`, if both are states of one object.
+fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
+    if new.uid() == known.uid() {
+        new.falls_back_to(known);
     }
 }
 

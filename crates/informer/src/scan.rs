@@ -5,11 +5,13 @@ mod cursor;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pintle_meta::ObjectKey;
 
 use self::cursor::Cursor;
 use crate::Projection;
+use crate::stored::{Content, Record, Source};
 
 /// A scanner for the fields of a projection.
 #[derive(Debug)]
@@ -34,13 +36,22 @@ enum Field {
     Namespace,
     Uid,
     ResourceVersion,
+    DeletionTimestamp,
+    Generation,
 }
+
+/// The number of [`Field`]s.
+const FIELDS: usize = 6;
 
 /// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// The positions of the strings of [`Field`], without quotes.
-    texts: [Option<Range<usize>>; 4],
+    /// The positions of the strings of [`Field`], without quotes. The generation is a number.
+    texts: [Option<Range<usize>>; FIELDS],
+    /// Whether a field that must be a string has another type.
+    is_odd: bool,
+    /// The position of the metadata.
+    metadata: Range<usize>,
     /// The ranges to cut, in order and without overlaps.
     cuts: Vec<Range<usize>>,
 }
@@ -59,6 +70,8 @@ impl Scanner {
             ("namespace", Field::Namespace),
             ("uid", Field::Uid),
             ("resourceVersion", Field::ResourceVersion),
+            ("deletionTimestamp", Field::DeletionTimestamp),
+            ("generation", Field::Generation),
         ];
         let root = vec![("metadata".to_owned(), Action::Enter(METADATA))];
         let metadata = metadata.map(|(name, field)| (name.to_owned(), Action::Read(field)));
@@ -102,8 +115,11 @@ impl Scanner {
             walk.cursor.skip_white();
             if walk.cursor.take(end).is_none() {
                 walk.go_on()?;
-            } else if walk.open.pop().is_some_and(|closed| closed.node == METADATA) && ends_with_metadata {
-                break;
+            } else if walk.open.pop().is_some_and(|closed| closed.node == METADATA) {
+                walk.outline.metadata.end = walk.cursor.at();
+                if ends_with_metadata {
+                    break;
+                }
             }
         }
         Some(walk.outline)
@@ -161,20 +177,36 @@ impl Walk<'_> {
         here.has_kept = true;
         let node = match action {
             Some(Action::Enter(node)) => node,
-            Some(Action::Read(field)) => {
-                let text = (self.cursor.peek() == Some(b'"')).then_some(self.cursor.at());
-                self.cursor.skip_value()?;
-                self.outline.texts[field as usize] = text.map(|start| start + 1..self.cursor.at() - 1);
-                return Some(());
-            }
+            Some(Action::Read(field)) => return self.read(field),
             _ => return self.cursor.skip_value(),
         };
         match self.cursor.peek()? {
-            b'{' => self.enter(node, false),
+            b'{' => {
+                if node == METADATA {
+                    self.outline.metadata.start = self.cursor.at();
+                }
+                self.enter(node, false)
+            }
             // Do not enter an array, because the metadata must be an object.
             b'[' if node != METADATA => self.enter(node, true),
             _ => self.cursor.skip_value(),
         }
+    }
+
+    fn read(&mut self, field: Field) -> Option<()> {
+        let (start, first) = (self.cursor.at(), self.cursor.peek()?);
+        self.cursor.skip_value()?;
+        let value = start..self.cursor.at();
+        self.outline.texts[field as usize] = match (first, field) {
+            (b'n', _) => None,
+            (_, Field::Generation) => Some(value),
+            (b'"', _) => Some(value.start + 1..value.end - 1),
+            _ => {
+                self.outline.is_odd = true;
+                None
+            }
+        };
+        Some(())
     }
 
     /// Removes the member that starts at `start`, together with the comma before it. If the object has no kept member
@@ -221,15 +253,47 @@ impl Outline {
         if self.cuts.is_empty() {
             return Cow::Borrowed(json);
         }
-        let cut: usize = self.cuts.iter().map(ExactSizeIterator::len).sum();
-        let mut pruned = Vec::with_capacity(json.len() - cut);
-        let mut kept_from = 0;
-        for cut in &self.cuts {
-            pruned.extend_from_slice(&json[kept_from..cut.start]);
-            kept_from = cut.end;
-        }
-        pruned.extend_from_slice(&json[kept_from..]);
+        let mut pruned = Vec::with_capacity(self.after_cuts(json.len()));
+        self.kept(json).for_each(|part| pruned.extend_from_slice(part));
         Cow::Owned(pruned)
+    }
+
+    /// Creates the record of an object. Returns `None` if the object has no usual metadata, so that only the decoder can tell whether it is
+    /// valid.
+    pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
+        let name = self.text(json, Field::Name).filter(|name| !name.is_empty())?;
+        let text = |field: Field| match self.texts[field as usize] {
+            Some(_) => self.text(json, field),
+            None => Some(Cow::Borrowed("")),
+        };
+        let (namespace, uid, version) = (text(Field::Namespace)?, text(Field::Uid)?, text(Field::ResourceVersion)?);
+        if self.is_odd {
+            return None;
+        }
+        let generation = match &self.texts[Field::Generation as usize] {
+            Some(at) => serde_json::from_slice(&json[at.clone()]).ok()?,
+            None => 0,
+        };
+        let content = Content {
+            head: [&name, &namespace, &uid, &version],
+            generation,
+            is_terminating: self.texts[Field::DeletionTimestamp as usize].is_some(),
+            json: self.kept(json).collect(),
+            metadata_at: self.after_cuts(self.metadata.start)..self.after_cuts(self.metadata.end),
+        };
+        Record::new(source, &content)
+    }
+
+    /// Returns the parts of the JSON that are kept.
+    fn kept<'a>(&self, json: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let starts = [0].into_iter().chain(self.cuts.iter().map(|cut| cut.end));
+        let ends = self.cuts.iter().map(|cut| cut.start).chain([json.len()]);
+        starts.zip(ends).map(|(start, end)| &json[start..end])
+    }
+
+    /// Returns where a position is after the cuts.
+    fn after_cuts(&self, at: usize) -> usize {
+        at - self.cuts.iter().take_while(|cut| cut.end <= at).map(ExactSizeIterator::len).sum::<usize>()
     }
 
     fn text<'a>(&self, json: &'a [u8], field: Field) -> Option<Cow<'a, str>> {

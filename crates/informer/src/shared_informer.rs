@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::Delivery;
-use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
+use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Metadata, Object};
 use pintle_metrics::Provider;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +25,9 @@ use crate::selection::{Selection, Selectors};
 use crate::subscription::{Queue, clamp_period};
 use crate::user::User;
 use crate::{
-    AddIndexError, IndexValues, InformerConfig, InformerState, Lister, Namespaces, NewestSubscription, NotSynced,
-    Projection, ReflectorConfig, SelectorsShared, StateWatch, StopCause, Subscription, SubscriptionStatus, Transform,
+    AddIndexError, DecodePolicy, IndexValues, InformerConfig, InformerState, Lister, Namespaces, NewestSubscription,
+    NotSynced, Projection, ReflectorConfig, SelectorsShared, StateWatch, StopCause, Subscription, SubscriptionStatus,
+    Transform,
 };
 
 /// A local, live copy of the objects of one resource. All readers and subscribers share it.
@@ -104,6 +105,8 @@ pub(crate) struct Settings {
     pub(crate) reflector: ReflectorConfig,
     pub(crate) metrics: Option<Arc<dyn Provider>>,
     pub(crate) seed: Option<u64>,
+    pub(crate) decode: DecodePolicy,
+    pub(crate) hot_bytes: usize,
 }
 
 /// The namespaces that an informer covers.
@@ -262,6 +265,21 @@ impl<T: Object> SharedInformer<T> {
         function: impl Fn(&T) -> V + Send + Sync + 'static,
     ) -> Result<(), AddIndexError> {
         self.owner.publisher.cache.add_index(name, function)
+    }
+
+    /// Adds an index over metadata to the cache, which decodes no object: see
+    /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
+    /// [`add_index`](Self::add_index).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`add_index`](Self::add_index).
+    pub fn add_metadata_index<V: IndexValues>(
+        &self,
+        name: impl Into<String>,
+        function: impl Fn(&dyn Metadata) -> V + Send + Sync + 'static,
+    ) -> Result<(), AddIndexError> {
+        self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
     /// Whether the cache has contained the whole resource at least once.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::cache::{Index, find};
-use crate::catch_drop::CatchDrop;
 use crate::store::{Pin, Reading};
+use crate::stored::Stored;
 use crate::{NAMESPACE_INDEX, UnknownIndex};
 
 pub use view::{View, Viewed};
@@ -49,7 +49,7 @@ pub use view::{View, Viewed};
 /// }
 /// ```
 pub struct Snapshot<T> {
-    pin: Pin<CatchDrop<T>>,
+    pin: Pin<Stored<T>>,
     indices: Arc<Vec<Index<T>>>,
     resource_version: String,
 }
@@ -66,17 +66,17 @@ pub struct Difference<T> {
 }
 
 impl<T> Snapshot<T> {
-    pub(crate) fn new(pin: Pin<CatchDrop<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
+    pub(crate) fn new(pin: Pin<Stored<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
         Self { pin, indices, resource_version }
     }
 
-    pub(crate) fn into_pin(self) -> Pin<CatchDrop<T>> {
+    pub(crate) fn into_pin(self) -> Pin<Stored<T>> {
         self.pin
     }
 
     /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.pin.get(key).map(CatchDrop::into_arc)
+        self.pin.get(key)?.read()
     }
 
     /// Returns an iterator over the objects, in no particular order. It reads a few objects at a time.
@@ -87,7 +87,7 @@ impl<T> Snapshot<T> {
     /// Calls `each` with every object, in no particular order, as client-go's `ListAll`. This is the fastest way to
     /// read all objects, because it clones no `Arc`.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
-        self.pin.visit(|object| each(object));
+        self.pin.visit(|object| _ = object.read().as_ref().map(&mut each));
     }
 
     /// Returns the number of objects.
@@ -107,9 +107,9 @@ impl<T> Snapshot<T> {
     {
         let mut selected = Vec::new();
         if !selector.is_nothing() {
-            self.for_each(|object| {
+            self.pin.visit(|object| {
                 if selector.matches(object.metadata().labels()) {
-                    selected.push(object.clone());
+                    selected.extend(object.read());
                 }
             });
         }
@@ -128,7 +128,8 @@ impl<T> Snapshot<T> {
     /// [`UnknownIndex`], which lists the existing names, if there is no such index. An index that was added after the
     /// snapshot does not exist in it.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        Ok(self.pin.of_term(self.index(name)?, value, |_, object| Some(Arc::clone(object))))
+        let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
+        Ok(found.iter().filter_map(Stored::read).collect())
     }
 
     /// Returns the keys of the objects that have `value` in the index `name`, in order.
@@ -211,19 +212,23 @@ impl<T> IntoIterator for &Snapshot<T> {
 
 /// An iterator over the objects of a [`Snapshot`]. It keeps the snapshot alive.
 pub struct Iter<T> {
-    objects: Reading<CatchDrop<T>, CatchDrop<T>>,
+    objects: Reading<Stored<T>, Stored<T>>,
 }
 
-fn difference<T>((key, old, new): (ObjectKey, Option<CatchDrop<T>>, Option<CatchDrop<T>>)) -> Difference<T> {
-    Difference { key, old: old.map(CatchDrop::into_arc), new: new.map(CatchDrop::into_arc) }
+fn difference<T>((key, old, new): (ObjectKey, Option<Stored<T>>, Option<Stored<T>>)) -> Difference<T> {
+    Difference { key, old: old.and_then(|old| old.read()), new: new.and_then(|new| new.read()) }
 }
 
 impl<T> Iterator for Iter<T> {
     type Item = Arc<T>;
 
     fn next(&mut self) -> Option<Arc<T>> {
-        let next = self.objects.next(|_, object| Some(object.clone()));
-        drop(self.objects.take_read_pages());
-        next.map(CatchDrop::into_arc)
+        loop {
+            let next = self.objects.next(|_, object| Some(object.clone()));
+            drop(self.objects.take_read_pages());
+            if let Some(object) = next?.read() {
+                return Some(object);
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Subscriptions.
 
 mod channel;
+mod known;
 mod newest;
 mod queue;
 mod walk;
@@ -19,13 +20,13 @@ use pintle_meta::Object;
 use tokio::sync::{Notify, watch};
 
 pub use self::channel::EventChannel;
+pub(crate) use self::known::DECODE_COST;
 pub use self::newest::NewestSubscription;
 use self::queue::KeyedChange;
 pub(crate) use self::queue::{Aftermath, HashedState, Notification, Queue};
 pub(crate) use self::walk::{Entry, Walk};
-use crate::ResourceEvent;
-use crate::catch_drop::CatchDrop;
 use crate::panic::isolated;
+use crate::{EventObject, ResourceEvent};
 
 /// The events of an informer for one subscriber. Dropping the subscription unsubscribes.
 ///
@@ -146,18 +147,18 @@ impl<T: Object> Subscription<T> {
     ///
     /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<ResourceEvent<T>> {
-        poll_fn(|context| self.queue.poll_next(context)).await.map(event)
+        poll_fn(|context| self.queue.poll_known(context)).await.map(event)
     }
 
     /// Blocks the thread until the next event arrives. No runtime is needed. Do not call this method on a thread of an
     /// async runtime.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
-        blocking(|context| self.queue.poll_next(context)).map(event)
+        blocking(|context| self.queue.poll_known(context)).map(event)
     }
 
     /// Returns the next event, if one is waiting.
     pub fn try_next(&mut self) -> Option<ResourceEvent<T>> {
-        self.queue.try_next().map(event)
+        self.queue.try_known().map(event)
     }
 
     /// Whether the subscriber has handled all initial objects. It has if it took all of them and then asked for another
@@ -192,7 +193,7 @@ impl<T: Object> Stream for Subscription<T> {
     type Item = ResourceEvent<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
-        self.queue.poll_next(context).map(|next| next.map(event))
+        self.queue.poll_known(context).map(|next| next.map(event))
     }
 }
 
@@ -219,16 +220,17 @@ impl SyncHandle {
     }
 }
 
+/// Converts a change whose objects are readable to an event.
 fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
     match change {
-        Change::Added { object, is_initial } => ResourceEvent::Added { object: object.into_arc(), is_initial },
+        Change::Added { object, is_initial } => ResourceEvent::Added { object: EventObject::new(object), is_initial },
         Change::Updated { old, new } => {
-            let new = new.into_arc();
+            let new = EventObject::new(new);
             // The queue of a `Subscription` keeps old states, so `old` is always present.
-            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), CatchDrop::into_arc), new }
+            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), EventObject::new), new }
         }
         Change::Deleted { object, final_state_known } => {
-            ResourceEvent::Deleted { object: object.into_arc(), final_state_known }
+            ResourceEvent::Deleted { object: EventObject::new(object), final_state_known }
         }
     }
 }

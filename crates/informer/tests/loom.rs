@@ -9,9 +9,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use loom::thread;
+use pintle_informer::model::Objects;
 use pintle_informer::{Cache, Snapshot};
 use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 
@@ -115,5 +117,73 @@ fn transaction_is_visible_as_a_whole() {
         drop(snapshot);
         writer.join().unwrap();
         assert!(first.upgrade().is_none());
+    });
+}
+
+/// An object that counts how often it is decoded.
+#[derive(serde::Deserialize)]
+struct Counted {
+    metadata: ObjectMeta,
+    #[serde(rename = "counter", deserialize_with = "counted")]
+    _counter: u64,
+}
+
+pintle_meta::resource!(Counted, "v1", "Pod", "pods", Namespaced);
+
+static DECODED: AtomicUsize = AtomicUsize::new(0);
+static TURN: Mutex<()> = Mutex::new(());
+
+fn counted<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let counter = serde::Deserialize::deserialize(deserializer)?;
+    DECODED.fetch_add(1, Ordering::Relaxed);
+    Ok(counter)
+}
+
+fn json(name: &str, counter: &str) -> String {
+    format!(r#"{{"metadata": {{"namespace": "ns", "name": "{name}"}}, "counter": {counter}}}"#)
+}
+
+#[test]
+fn concurrent_readers_decode_an_object_once() {
+    let _turn = TURN.lock();
+    explore(|_| {
+        DECODED.store(0, Ordering::Relaxed);
+        let objects = Objects::<Counted>::new(1 << 20);
+        let object = objects.store(&json("a", "1"), None);
+        let other = object.clone();
+        let reader = thread::spawn(move || other.read().unwrap());
+        let (one, two) = (object.read().unwrap(), reader.join().unwrap());
+        assert!(Arc::ptr_eq(&one, &two) && one.metadata.name == "a");
+        assert_eq!(DECODED.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn eviction_beside_readers_drops_no_held_object() {
+    let _turn = TURN.lock();
+    explore(|_| {
+        let objects = Objects::<Counted>::new(0);
+        let (a, b) = (objects.store(&json("a", "1"), None), objects.store(&json("b", "2"), None));
+        let held = a.read().unwrap();
+        let (of_a, of_b) = (a.clone(), b.clone());
+        let reader = thread::spawn(move || (of_b.read().unwrap(), of_a.read().unwrap()));
+        assert_eq!(b.read().unwrap().metadata.name, "b");
+        let (other, same) = reader.join().unwrap();
+        assert!(Arc::ptr_eq(&held, &same) && other.metadata.name == "b");
+    });
+}
+
+#[test]
+fn concurrent_readers_of_an_undecodable_object_get_the_earlier_state() {
+    let _turn = TURN.lock();
+    explore(|_| {
+        let objects = Objects::<Counted>::new(1 << 20);
+        let good = objects.store(&json("a", "1"), None);
+        let bad = objects.store(&json("a", "true"), Some(&good));
+        let other = bad.clone();
+        let reader = thread::spawn(move || other.read().unwrap());
+        let (one, two) = (bad.read().unwrap(), reader.join().unwrap());
+        assert!(Arc::ptr_eq(&one, &two) && Arc::ptr_eq(&one, &good.read().unwrap()));
+        assert_eq!(objects.found(), 1);
     });
 }

@@ -73,7 +73,6 @@ async fn main() -> pintle::Result<()> {
     let (cluster, stop) = (Cluster::embedded().await?, CancellationToken::new());
     let mut config = ClientConfig::new(format!("https://{address}"));
     config.tls.ca = Some(PemSource::File(directory.path().join("ca.crt")));
-    let stop = CancellationToken::new();
     tokio::select! {
         ended = serve(Manager::new("websites", cluster.clone())).run(&stop) => Ok(ended?),
         used = send_reviews(&cluster, RestClient::new(config)?) => used,

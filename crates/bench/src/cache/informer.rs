@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use pintle_informer::{
-    HandlerGuard, InformerConfig, Projection, ReflectorConfig, ResourceEventHandler, SharedInformer, Subscription,
+    HandlerGuard, InformerConfig, Projection, ReflectorConfig, ResourceEvent, ResourceEventHandler, SharedInformer,
+    Subscription,
 };
 use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
 use pintle_restreq::{Api, RestClient};
@@ -81,6 +82,15 @@ impl Counter {
         let guard = subscription.handle(Self { newest, wanted, counts, done });
         Counted { counts: shared, done: is_done, guard }
     }
+
+    fn updated(&self, resource_version: &str) {
+        self.counts.updates.fetch_add(1, Ordering::Relaxed);
+        if resource_version.parse().is_ok_and(|version: u64| version >= self.newest)
+            && self.counts.newest.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted
+        {
+            self.done.send_replace(Some(Instant::now()));
+        }
+    }
 }
 
 impl<T: Object> ResourceEventHandler<T> for Counter {
@@ -89,15 +99,19 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
     }
 
     fn on_update(&self, _: &Arc<T>, new: &Arc<T>) {
-        self.counts.updates.fetch_add(1, Ordering::Relaxed);
-        if new.metadata().resource_version().parse().is_ok_and(|version: u64| version >= self.newest)
-            && self.counts.newest.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted
-        {
-            self.done.send_replace(Some(Instant::now()));
-        }
+        self.updated(new.resource_version());
     }
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
+
+    /// Reads the metadata of the objects, so that none is decoded.
+    fn on_event(&self, event: &ResourceEvent<T>) {
+        match event {
+            ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
+            ResourceEvent::Updated { new, .. } => self.updated(new.resource_version()),
+            ResourceEvent::Deleted { .. } => {}
+        }
+    }
 }
 
 impl Counted {

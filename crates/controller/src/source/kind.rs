@@ -257,7 +257,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
-            ResourceEvent::Updated { old, new } => !Arc::ptr_eq(old, new),
+            ResourceEvent::Updated { old, new } => !old.is_same(new),
             ResourceEvent::Deleted { .. } => true,
         };
         if !is_kept {
@@ -288,7 +288,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
             ResourceEvent::Added { .. } => EventChange::Added,
-            ResourceEvent::Updated { old, new } if Arc::ptr_eq(old, new) => EventChange::Resynced,
+            ResourceEvent::Updated { old, new } if old.is_same(new) => EventChange::Resynced,
             ResourceEvent::Updated { .. } => EventChange::Updated,
             ResourceEvent::Deleted { .. } => EventChange::Deleted,
         };
@@ -315,7 +315,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
 fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
         ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,
-        ResourceEvent::Updated { old, new } if Arc::ptr_eq(old, new) => LOW_PRIORITY,
+        ResourceEvent::Updated { old, new } if old.is_same(new) => LOW_PRIORITY,
         _ => 0,
     }
 }
@@ -366,9 +366,9 @@ mod tests {
             kept.map(|(key, _)| key.name().to_owned()).collect::<Vec<_>>()
         };
         let (old, new) = (object("x", &["a", "b"]), object("x", &["b", "c"]));
-        assert!(kept(ResourceEvent::Added { object: new.clone(), is_initial: false }).is_empty());
-        assert!(kept(ResourceEvent::Updated { old: new.clone(), new: new.clone() }).is_empty());
-        assert_eq!(kept(ResourceEvent::Updated { old, new: new.clone() }), ["a"]);
-        assert_eq!(kept(ResourceEvent::Deleted { object: new, final_state_known: true }), ["b", "c"]);
+        assert!(kept(ResourceEvent::Added { object: new.clone().into(), is_initial: false }).is_empty());
+        assert!(kept(ResourceEvent::Updated { old: new.clone().into(), new: new.clone().into() }).is_empty());
+        assert_eq!(kept(ResourceEvent::Updated { old: old.into(), new: new.clone().into() }), ["a"]);
+        assert_eq!(kept(ResourceEvent::Deleted { object: new.into(), final_state_known: true }), ["b", "c"]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::ObjectKey;
 
 use super::version::{is_number, is_older};
-use crate::catch_drop::CatchDrop;
+use crate::stored::Stored;
 
 /// A change in the history of a cache: see [`Cache::changes_since`](crate::Cache::changes_since).
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub struct Remembered<T> {
 }
 
 /// A key, the previous object and the new object.
-pub(super) type Step<T> = (ObjectKey, Option<CatchDrop<T>>, Option<CatchDrop<T>>);
+pub(super) type Step<T> = (ObjectKey, Option<Stored<T>>, Option<Stored<T>>);
 
 /// A remembered change.
 pub(crate) struct Past<T> {
     key: ObjectKey,
-    old: Option<CatchDrop<T>>,
-    new: Option<CatchDrop<T>>,
+    old: Option<Stored<T>>,
+    new: Option<Stored<T>>,
     resource_version: Arc<str>,
     /// Whether the commit of the change did not change the revision of the cache.
     is_at_rest: bool,
@@ -197,9 +197,9 @@ impl<T> fmt::Debug for HistoryGuard<T> {
 }
 
 /// Whether both are the same object or both are `None`.
-pub(super) fn is_same<T>(old: Option<&CatchDrop<T>>, new: Option<&CatchDrop<T>>) -> bool {
+pub(super) fn is_same<T>(old: Option<&Stored<T>>, new: Option<&Stored<T>>) -> bool {
     match (old, new) {
-        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (Some(old), Some(new)) => old.is_same(new),
         (old, new) => old.is_none() && new.is_none(),
     }
 }
@@ -212,7 +212,7 @@ impl<T> Default for History<T> {
 
 impl<T> Past<T> {
     fn to_remembered(&self) -> Remembered<T> {
-        let cloned = |object: &Option<CatchDrop<T>>| object.clone().map(CatchDrop::into_arc);
+        let cloned = |object: &Option<Stored<T>>| object.as_ref().and_then(Stored::read);
         let (old, new, resource_version) = (cloned(&self.old), cloned(&self.new), self.resource_version.clone());
         Remembered { key: self.key.clone(), old, new, resource_version }
     }

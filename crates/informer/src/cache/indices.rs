@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLockReadGuard};
 
 use pintle_delta_fifo::BoxError;
-use pintle_meta::{Object, ObjectKey};
+use pintle_meta::{Metadata, Object, ObjectKey};
 
 use super::Cache;
 use super::writes::{Indexed, Refused};
-use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::store::{NAMESPACES, Write, Writer};
+use crate::stored::Stored;
 use crate::{NAMESPACE_INDEX, Undecodable, UnknownIndex};
 
 /// The result of an index function: values, or an error.
@@ -110,8 +110,35 @@ impl<T: Object> Cache<T> {
         name: impl Into<String>,
         function: impl Fn(&T) -> V + Send + Sync + 'static,
     ) -> Result<(), AddIndexError> {
-        let name = name.into();
-        let function = Arc::new(move |object: &T| function(object).into_values());
+        self.add(name.into(), Function::OfObject(Arc::new(move |object: &T| function(object).into_values())))
+    }
+
+    /// Adds an index over the values that `function` returns for the metadata of each object, as [`add_index`](Self::add_index) does. Such an
+    /// index decodes no object.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`add_index`](Self::add_index).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_informer::Cache;
+    /// use pintle_meta::{Metadata, PartialObject};
+    ///
+    /// let pods = Cache::<PartialObject>::new();
+    /// pods.add_metadata_index("owner", |pod: &dyn Metadata| pod.controller().map(|owner| owner.uid.to_owned()))?;
+    /// # Ok::<(), pintle_informer::AddIndexError>(())
+    /// ```
+    pub fn add_metadata_index<V: IndexValues>(
+        &self,
+        name: impl Into<String>,
+        function: impl Fn(&dyn Metadata) -> V + Send + Sync + 'static,
+    ) -> Result<(), AddIndexError> {
+        self.add(name.into(), Function::OfMetadata(Arc::new(move |metadata| function(metadata).into_values())))
+    }
+
+    fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
         // From here on, each write computes the values of the new index as well. The objects that already exist follow
         // below.
         let writer = self.store.writer();
@@ -163,13 +190,13 @@ impl<T: Object> Cache<T> {
     }
 
     /// Whether the index function returns this value for the object.
-    pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &T) -> bool {
+    pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &Arc<T>) -> bool {
         if name == NAMESPACE_INDEX {
             return key.namespace() == Some(value);
         }
         let indices = self.indices();
         let Some(index) = indices.iter().find(|index| *index.name == *name) else { return false };
-        let values = indexing(self.address(), || index.values(key, object));
+        let values = indexing(self.address(), || index.values(key, &object.clone().into()));
         values.is_ok_and(|values| values.iter().any(|found| found == value))
     }
 
@@ -195,7 +222,7 @@ impl<T: Object> Cache<T> {
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
-        commit: impl FnOnce(&mut Writer<'_, CatchDrop<T>>, P) -> R,
+        commit: impl FnOnce(&mut Writer<'_, Stored<T>>, P) -> R,
     ) -> R {
         loop {
             let indices = self.indices();
@@ -217,12 +244,12 @@ impl<T: Object> Cache<T> {
         &self,
         indices: &[Index<T>],
         key: &ObjectKey,
-        object: &CatchDrop<T>,
+        object: &Stored<T>,
     ) -> Result<Indexed<T>, Box<Refused>> {
         let (values, mut unindexed) = indexing(self.address(), || values(indices, key, object));
         if self.is_strict && !unindexed.is_empty() {
             let error = unindexed.swap_remove(0);
-            let entry = error.entry(&***object);
+            let entry = error.entry(object);
             let was_replaced = self.was_replaced(key, &entry);
             return Err(Box::new(Refused { error, entry, was_replaced }));
         }
@@ -250,15 +277,32 @@ impl<T: Object> Cache<T> {
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// `None` for the namespace index.
-    function: Option<Arc<Function<T>>>,
+    /// `None` for the namespace index, and after the end of the informer.
+    function: Option<Function<T>>,
     /// The first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
     /// The first failure of the function before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
-type Function<T> = dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync;
+/// An index function.
+pub(crate) enum Function<T> {
+    OfObject(Arc<OfObject<T>>),
+    OfMetadata(Arc<OfMetadata>),
+}
+
+type OfObject<T> = dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync;
+
+type OfMetadata = dyn Fn(&dyn Metadata) -> Result<Vec<String>, BoxError> + Send + Sync;
+
+impl<T> Clone for Function<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::OfObject(function) => Self::OfObject(function.clone()),
+            Self::OfMetadata(function) => Self::OfMetadata(function.clone()),
+        }
+    }
+}
 
 impl<T: Object> Index<T> {
     pub(crate) fn namespaces() -> Self {
@@ -272,7 +316,7 @@ impl<T: Object> Index<T> {
     }
 
     /// Creates an index that is not ready yet.
-    pub(crate) fn new(name: &str, number: u32, function: Arc<Function<T>>) -> Self {
+    pub(crate) fn new(name: &str, number: u32, function: Function<T>) -> Self {
         let ready = Arc::new(AtomicU64::new(u64::MAX));
         Self { name: name.into(), number, function: Some(function), ready, failure: Arc::default() }
     }
@@ -295,10 +339,27 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Calls the index function. A panic is returned as an error.
-    pub(crate) fn values(&self, key: &ObjectKey, object: &T) -> Result<Vec<String>, IndexFailed> {
-        let Some(function) = &self.function else { return Ok(Vec::new()) };
-        let error = match catch(|| function(object)) {
+    /// Whether the index calls a function of the user.
+    pub(crate) fn calls_user_code(&self) -> bool {
+        self.function.is_some()
+    }
+
+    /// Whether the index function reads objects, so that they must be decoded.
+    pub(crate) fn reads_objects(&self) -> bool {
+        matches!(self.function, Some(Function::OfObject(_)))
+    }
+
+    /// Calls the index function. A panic is returned as an error. An object that cannot be decoded has no values.
+    pub(crate) fn values(&self, key: &ObjectKey, object: &Stored<T>) -> Result<Vec<String>, IndexFailed> {
+        let called = match &self.function {
+            None => return Ok(Vec::new()),
+            Some(Function::OfMetadata(function)) => catch(|| function(object.metadata())),
+            Some(Function::OfObject(function)) => match object.read() {
+                Some(object) => catch(|| function(&object)),
+                None => return Ok(Vec::new()),
+            },
+        };
+        let error = match called {
             Ok(Ok(values)) => return Ok(values),
             Ok(Err(error)) => format!("the function of the index {:?} failed: {error}", self.name),
             Err(panic) => format!("the function of the index {:?} panicked: {panic}", self.name),
@@ -328,7 +389,11 @@ impl IndexFailed {
 
 /// Returns the values of all indices for an object, and the failures of index functions. Each value comes with the number of its index. If
 /// an index that is not ready fails, the failure is recorded in the index instead.
-fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> (Vec<(u32, String)>, Vec<IndexFailed>) {
+fn values<T: Object>(
+    indices: &[Index<T>],
+    key: &ObjectKey,
+    object: &Stored<T>,
+) -> (Vec<(u32, String)>, Vec<IndexFailed>) {
     let (mut all, mut failures) = (Vec::new(), Vec::new());
     for index in indices {
         match index.values(key, object) {

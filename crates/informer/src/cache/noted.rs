@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use pintle_meta::Object;
 
 use super::Cache;
-use crate::catch_drop::CatchDrop;
 use crate::store::Writer;
+use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
@@ -28,7 +28,7 @@ pub(super) struct Noted {
 /// superseded versions only after that, because dropping them may take as long as the commits did.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
-    pub(super) writer: Writer<'a, CatchDrop<T>>,
+    pub(super) writer: Writer<'a, Stored<T>>,
 }
 
 impl Noted {

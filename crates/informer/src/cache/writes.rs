@@ -4,14 +4,14 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pintle_meta::{Object, ObjectKey};
 
-use crate::catch_drop::CatchDrop;
 use crate::store::Write;
+use crate::stored::Stored;
 use crate::{IndexFailed, Undecodable};
 
 /// The result of writing one key.
 pub(crate) struct WriteResult<T> {
     /// The previous object, if it was replaced or deleted.
-    pub(crate) before: Option<CatchDrop<T>>,
+    pub(crate) before: Option<Stored<T>>,
     /// The reason why the object was not stored, if it was refused.
     pub(super) refused: Option<IndexFailed>,
     /// The failures of index functions on the object. It is stored without the values of these indices.
@@ -21,21 +21,21 @@ pub(crate) struct WriteResult<T> {
 /// The result of a replacement.
 pub(crate) struct Replaced<T> {
     /// The objects that are not in the list, ordered by key.
-    pub(crate) deleted: Vec<(ObjectKey, CatchDrop<T>)>,
+    pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
     /// The objects of the list, each with the previous object of its key.
-    pub(crate) present: Vec<(ObjectKey, Option<CatchDrop<T>>, CatchDrop<T>)>,
+    pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
     /// The failures of index functions on objects of the list. They are stored without the values of these indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
 /// An object with the values of its indices, ready to be stored.
 pub(super) struct Indexed<T> {
-    pub(super) write: Write<CatchDrop<T>>,
+    pub(super) write: Write<Stored<T>>,
     pub(super) unindexed: Vec<IndexFailed>,
 }
 
-impl<T> From<Write<CatchDrop<T>>> for Indexed<T> {
-    fn from(write: Write<CatchDrop<T>>) -> Self {
+impl<T> From<Write<Stored<T>>> for Indexed<T> {
+    fn from(write: Write<Stored<T>>) -> Self {
         Self { write, unindexed: Vec::new() }
     }
 }
@@ -48,14 +48,14 @@ pub(super) struct Refused {
     pub(super) was_replaced: bool,
 }
 
-pub(super) fn take<T>(key: &ObjectKey) -> Write<CatchDrop<T>> {
+pub(super) fn take<T>(key: &ObjectKey) -> Write<Stored<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
 /// Keeps the last object of each key, in the order of the first occurrence of the keys.
-pub(crate) fn last_of_each<T: Object>(objects: Vec<CatchDrop<T>>) -> Vec<(ObjectKey, CatchDrop<T>)> {
+pub(crate) fn last_of_each<T: Object>(objects: Vec<Stored<T>>) -> Vec<(ObjectKey, Stored<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
-    let mut last: Vec<(ObjectKey, CatchDrop<T>)> = Vec::with_capacity(objects.len());
+    let mut last: Vec<(ObjectKey, Stored<T>)> = Vec::with_capacity(objects.len());
     for object in objects {
         let key = object.key();
         match places.entry(key.clone()) {

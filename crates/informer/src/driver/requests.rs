@@ -15,10 +15,10 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::decoding::{Decode, Decoding};
 use super::offload::drop_off_the_runtime;
 use super::{BATCH, States};
-use crate::catch_drop::CatchDrop;
 use crate::decode::Observed;
 use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
+use crate::stored::Stored;
 
 /// Executes the requests of a driver. Holds the open watch and the permit of the current list.
 pub(super) struct Requests<T, L: ListWatch> {
@@ -49,13 +49,13 @@ pub(crate) struct Limits {
 
 type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
 
-type Change<T> = WatchEvent<Observed<CatchDrop<T>>>;
+type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
 /// The progress of a page is reported each time that this number of objects was received.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
-    Item(Observed<CatchDrop<T>>),
+    Item(Observed<Stored<T>>),
     Metadata(ListMeta),
 }
 
@@ -79,7 +79,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         }
     }
 
-    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Observed<CatchDrop<T>>> {
+    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Observed<Stored<T>>> {
         match command {
             Command::List(options) => {
                 self.events = None;
@@ -147,7 +147,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// Returns the next event or the end of the watch, if it is ready.
-    pub(super) fn ready(&mut self) -> Option<Input<Observed<CatchDrop<T>>>> {
+    pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
             // This poll registered a no-op waker. The next poll registers a real waker.
@@ -201,7 +201,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// Reads a whole page of a list.
-    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<CatchDrop<T>>>, ApiError> {
+    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<Stored<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
         let mut items = Gathered(Vec::new());

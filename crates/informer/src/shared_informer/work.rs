@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pintle_meta::{ListWatch, Object};
 use pintle_metrics::{CatchPanic, Provider};
+use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +20,7 @@ use crate::on_error::ErrorHandlers;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
 use crate::selection::{Selected, Selection, Selectors};
+use crate::stored::Source;
 use crate::{InformerConfig, ReflectorConfig};
 
 /// The state that all drivers of one informer share, and its configuration.
@@ -42,10 +44,26 @@ const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
     /// Prepares an informer. `one` is any of its sources and determines the resource.
-    pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
-        let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
+    pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
+    where
+        T: DeserializeOwned,
+    {
+        let reads_lazily = config.decodes_on_read();
+        let InformerConfig {
+            name,
+            reflector,
+            resync,
+            projection,
+            transform,
+            decode,
+            hot_bytes,
+            on_error,
+            metrics,
+            seed,
+        } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
-        let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed };
+        let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed, decode, hot_bytes };
+        let source = reads_lazily.then(|| Arc::new(Source::new(name.clone(), hot_bytes)));
         let metrics = metrics.map(|provider| -> Arc<dyn Provider> {
             Arc::new(CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics provider of an informer panicked, and is not called again");
@@ -57,7 +75,7 @@ impl<T: Object> Work<T> {
         let selection = Arc::new(Selection::new(Selectors::of(&reflector)));
         let demand = Demand { namespaces: covered.namespaces().cloned(), selection: selection.clone() };
         Self {
-            publisher: Arc::new(Publisher::new(name.clone(), demand)),
+            publisher: Arc::new(Publisher::new(name.clone(), demand, source)),
             name,
             scope: Arc::new(Scope { resource: one.api_resource(), covered, projection, transform }),
             selection,

@@ -88,7 +88,7 @@ impl<T: Object> Viewed for Lister<T> {}
 mod sealed {
     use super::{Any, Arc, Held, Lister, Object, Snapshot};
     use crate::cache::Index;
-    use crate::catch_drop::CatchDrop;
+    use crate::stored::Stored;
 
     /// Locks a cache, so that no commit becomes visible.
     pub trait Hold {
@@ -115,7 +115,7 @@ mod sealed {
     }
 
     struct Moments<'a, T> {
-        held: Held<'a, CatchDrop<T>>,
+        held: Held<'a, Stored<T>>,
         indices: Arc<Vec<Index<T>>>,
     }
 

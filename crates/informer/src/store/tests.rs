@@ -28,6 +28,12 @@ impl Drop for Counted {
 
 type Value = CatchDrop<Counted>;
 
+impl super::Value for Value {
+    fn warm(&self) -> bool {
+        Arc::strong_count(self) > 0
+    }
+}
+
 /// The value of each key. A value is a list of words.
 type State = BTreeMap<ObjectKey, String>;
 

@@ -16,8 +16,8 @@ use crate::{SubscriptionStatus, SyncHandle};
 
 /// The newest state of each object, for subscribers that do not need previous states. A deleted object yields `None`.
 ///
-/// It works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Dropping the
-/// subscription unsubscribes. When the informer stops, the subscription delivers the remaining events and then ends.
+/// It works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Each object is decoded before it is
+/// delivered. Dropping the subscription unsubscribes. When the informer stops, the subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///
@@ -58,18 +58,18 @@ impl<T: Object> NewestSubscription<T> {
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
-        poll_fn(|context| self.queue.poll_next(context)).await.map(newest)
+        poll_fn(|context| self.queue.poll_known(context)).await.map(newest)
     }
 
     /// Blocks the thread until the next object arrives. No runtime is needed. Do not call this method on a thread of an
     /// async runtime.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
-        blocking(|context| self.queue.poll_next(context)).map(newest)
+        blocking(|context| self.queue.poll_known(context)).map(newest)
     }
 
     /// Returns the next object, if one is waiting.
     pub fn try_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
-        self.queue.try_next().map(newest)
+        self.queue.try_known().map(newest)
     }
 
     /// Returns a handle that reports when the subscriber has handled all initial objects.
@@ -87,7 +87,7 @@ impl<T: Object> Stream for NewestSubscription<T> {
     type Item = (ObjectKey, Option<Arc<T>>);
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.queue.poll_next(context).map(|next| next.map(newest))
+        self.queue.poll_known(context).map(|next| next.map(newest))
     }
 }
 
@@ -97,9 +97,10 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
+/// Decodes the object of a change, which is readable.
 fn newest<T>((key, change): KeyedChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
-        Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, Some(object.into_arc())),
+        Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),
         Change::Deleted { .. } => (key, None),
     }
 }

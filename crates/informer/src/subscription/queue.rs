@@ -11,12 +11,13 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 
-use crate::catch_drop::CatchDrop;
 use crate::driver::now;
 use crate::panic::wake;
+use crate::stored::Stored;
 use crate::user::User;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
+use super::known::Unknown;
 use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
@@ -28,6 +29,7 @@ use super::walk::{Entry, ReadPage, Walk};
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
+    pub(super) unknown: Unknown,
     /// Keeps the informer running if a factory shares it.
     _user: Option<User>,
 }
@@ -51,7 +53,7 @@ pub(crate) enum Notification<T> {
 /// under the lock of a queue. Two objects with the same name have the same hash with a probability of 1 in 2^64. Then
 /// the subscriber receives an update instead of a deletion and an addition.
 pub(crate) struct HashedState<T> {
-    pub(super) object: CatchDrop<T>,
+    pub(super) object: Stored<T>,
     uid: u64,
 }
 
@@ -85,7 +87,7 @@ struct Done<T> {
     /// Pages that walks have read. A page may hold the last reference to an object that was superseded meanwhile.
     pages: Vec<ReadPage<T>>,
     /// States that will not be delivered.
-    undelivered: Vec<CatchDrop<T>>,
+    undelivered: Vec<Stored<T>>,
 }
 
 /// The actions after a change of a queue: it drops objects and wakes the subscriber. Both may run user code, so they
@@ -113,7 +115,7 @@ struct Reminder<T> {
 }
 
 /// The key of an object, and a change of the object.
-pub(super) type KeyedChange<T> = (ObjectKey, Change<CatchDrop<T>>);
+pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 
 /// The result of taking an event out of the queue.
 enum Popped<T> {
@@ -146,7 +148,7 @@ impl<T: Object> Queue<T> {
             waits_since: None,
         };
         state.set_resync(resync);
-        Self { state: Mutex::new(state), synced: watch::Sender::new(false), _user: user }
+        Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
     /// Adds initial objects. They are delivered after earlier initial objects and before all changes. None of them may
@@ -466,7 +468,7 @@ fn pending<T>(delivery: Delivery) -> CoalescingFifo<ObjectKey, HashedState<T>> {
     CoalescingFifo::new(|old, new| old.uid == new.uid, delivery)
 }
 
-fn unhashed<T>(change: Change<HashedState<T>>) -> Change<CatchDrop<T>> {
+fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
     match change {
         Change::Added { object, is_initial } => Change::Added { object: object.object, is_initial },
         Change::Updated { old, new } => Change::Updated { old: old.map(|old| old.object), new: new.object },
@@ -476,7 +478,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<CatchDrop<T>> {
 
 impl<T: Object> HashedState<T> {
     /// Creates a state. Only states that were created with the same hasher can be compared.
-    pub(crate) fn new(object: CatchDrop<T>, hasher: &RandomState) -> Self {
+    pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }
     }

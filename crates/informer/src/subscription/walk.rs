@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pintle_meta::ObjectKey;
 
 use crate::Snapshot;
-use crate::catch_drop::CatchDrop;
 use crate::store::{Page, Reading};
+use crate::stored::Stored;
 
 /// A key and its object.
-pub(crate) type Entry<T> = (ObjectKey, CatchDrop<T>);
+pub(crate) type Entry<T> = (ObjectKey, Stored<T>);
 
 /// A sequence of objects, which is read on demand.
 pub(crate) struct Walk<T> {
@@ -19,10 +19,10 @@ pub(crate) struct Walk<T> {
 }
 
 /// A page of the store that has been read.
-pub(super) type ReadPage<T> = Arc<Page<CatchDrop<T>>>;
+pub(super) type ReadPage<T> = Arc<Page<Stored<T>>>;
 
 enum Objects<T> {
-    Snapshot(Reading<CatchDrop<T>, Entry<T>>),
+    Snapshot(Reading<Stored<T>, Entry<T>>),
     /// The objects of a list, in its order.
     Listed(Arc<[Entry<T>]>),
 }

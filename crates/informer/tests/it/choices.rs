@@ -119,8 +119,12 @@ fn take(
         let Some(event) = events.try_next() else { break };
         let key = event.key();
         match event {
-            ResourceEvent::Added { object, .. } => prop_assert!(known.insert(key, object).is_none(), "added twice"),
-            ResourceEvent::Updated { old, new } => prop_assert_eq!(known.insert(key, new), Some(old)),
+            ResourceEvent::Added { object, .. } => {
+                prop_assert!(known.insert(key, object.into_arc()).is_none(), "added twice")
+            }
+            ResourceEvent::Updated { old, new } => {
+                prop_assert_eq!(known.insert(key, new.into_arc()), Some(old.into_arc()))
+            }
             ResourceEvent::Deleted { .. } => {
                 prop_assert!(known.remove(&key).is_some(), "deletion of an unknown object")
             }

@@ -571,6 +571,6 @@ async fn concurrent_writers_and_listeners_converge() {
     let truth = state_at(&source, u64::MAX);
     for fold in folds {
         let known = fold.await.unwrap();
-        assert!(known.iter().map(|(key, pod)| (key, &**pod)).eq(truth.iter()), "{known:?} is not {truth:?}");
+        assert!(known.iter().map(|(key, pod)| (key, &***pod)).eq(truth.iter()), "{known:?} is not {truth:?}");
     }
 }

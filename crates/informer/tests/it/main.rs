@@ -14,6 +14,7 @@ mod faults;
 mod handler;
 mod informer;
 mod informer_rows;
+mod lazy;
 mod liveness;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;

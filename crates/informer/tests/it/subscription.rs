@@ -306,8 +306,10 @@ async fn subscriber_during_a_write_receives_everything_once() {
         let mut known = BTreeMap::new();
         while let Some(event) = events.next().await {
             match event {
-                ResourceEvent::Added { object, .. } => assert!(known.insert(object.key(), object).is_none()),
-                ResourceEvent::Updated { old, new } => assert_eq!(known.insert(new.key(), new), Some(old)),
+                ResourceEvent::Added { object, .. } => assert!(known.insert(object.key(), object.into_arc()).is_none()),
+                ResourceEvent::Updated { old, new } => {
+                    assert_eq!(known.insert(new.key(), new.into_arc()), Some(old.into_arc()));
+                }
                 ResourceEvent::Deleted { object, .. } => assert!(known.remove(&object.key()).is_some()),
             }
         }

@@ -11,14 +11,14 @@ use pintle_meta::{ObjectMeta, PartialObject};
 use super::*;
 use crate::Cache;
 
-fn pod(name: usize) -> CatchDrop<PartialObject> {
+fn pod(name: usize) -> Stored<PartialObject> {
     let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
     Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
 }
 
 fn cache(pods: usize) -> Cache<PartialObject> {
     let cache = Cache::new();
-    (0..pods).for_each(|name| _ = cache.upsert(pod(name).into_arc()).unwrap());
+    (0..pods).for_each(|name| _ = cache.upsert(pod(name).read().unwrap()).unwrap());
     cache
 }
 

@@ -1,0 +1,87 @@
+//! The objects of a cache that cannot be decoded.
+
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError, atomic};
+
+use pintle_meta::{Object, ObjectKey};
+
+use super::Cache;
+use crate::Undecodable;
+use crate::publisher::was_replaced;
+use crate::stored::Stored;
+
+impl<T: Object> Cache<T> {
+    /// Returns an entry for each object whose newest state is not stored, in the order of the keys. The object cannot
+    /// be decoded, or an index function failed on it. The entries include all commits that are visible. The call may
+    /// wait until the entries of the last commit are complete. An object that is [decoded when it is
+    /// read](crate::DecodePolicy::OnRead) is listed from its first read or check on.
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.wait_for_notes();
+        let found = self.found();
+        if found.is_empty() {
+            return self.lock_undecodable().values().cloned().collect();
+        }
+        let mut entries = self.lock_undecodable().clone();
+        entries.extend(found);
+        entries.into_values().collect()
+    }
+
+    /// Returns the number of entries in [`undecodable`](Self::undecodable).
+    pub(crate) fn undecodable_len(&self) -> usize {
+        let found = self.found();
+        let undecodable = self.lock_undecodable();
+        undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
+    }
+
+    /// Returns the entries of stored objects that a reader has found to be undecodable, and that the informer has not handled yet.
+    fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
+        let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
+        let is_current =
+            |record: Stored<T>, key: &ObjectKey| self.store.get(key).is_some_and(|known| known.is_same(&record));
+        let current = found.filter(|found| {
+            found.record.upgrade().is_some_and(|record| is_current(Stored::Lazy(record), &found.entry.key))
+        });
+        current.map(|found| (found.entry.key.clone(), found.entry)).collect()
+    }
+
+    /// Whether the newest known state of the object with this key cannot be decoded.
+    pub(crate) fn is_undecodable(&self, key: impl FnOnce() -> Option<ObjectKey>) -> bool {
+        self.has_undecodable.load(atomic::Ordering::Relaxed)
+            && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
+    }
+
+    /// Returns the newest known resourceVersion of the object with this key, even if that state could not be decoded.
+    pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
+        if self.has_undecodable.load(atomic::Ordering::Relaxed)
+            && let Some(entry) = self.lock_undecodable().get(key)
+        {
+            return Some(entry.resource_version.clone());
+        }
+        self.store.get(key).map(|known| known.resource_version().to_owned())
+    }
+
+    /// Whether the undecodable `entry` is another object than the cached object with this key.
+    pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
+        was_replaced(self.store.get(key).as_ref(), entry)
+    }
+
+    /// Removes the undecodable entries of the keys in `mended`, and adds new entries.
+    pub(super) fn note<'a>(
+        &self,
+        mended: impl IntoIterator<Item = &'a ObjectKey>,
+        entries: impl IntoIterator<Item = Undecodable>,
+    ) {
+        let mut entries = entries.into_iter().peekable();
+        if entries.peek().is_none() && !self.has_undecodable.load(atomic::Ordering::Relaxed) {
+            return;
+        }
+        let mut undecodable = self.lock_undecodable();
+        mended.into_iter().for_each(|key| _ = undecodable.remove(key));
+        undecodable.extend(entries.map(|entry| (entry.key.clone(), entry)));
+        self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
+        self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

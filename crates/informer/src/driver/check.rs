@@ -1,0 +1,93 @@
+//! Checks objects that nothing has decoded, while the informer is idle.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pintle_meta::Object;
+use tokio::time::{Instant, sleep};
+
+use super::offload::off_the_runtime;
+use crate::publisher::Publisher;
+use crate::stored::{Record, Source, Stored};
+
+/// An informer without a write for this time is idle.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How long a check waits for an idle informer. After that, it runs beside the writes, in a tenth of the time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The number of objects that are checked at once. It takes a few milliseconds.
+const BATCH: usize = 64;
+
+/// Finds objects that cannot be decoded, and handles those that readers find.
+pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
+    let Some(source) = publisher.cache.source() else { return pending().await };
+    loop {
+        source.changed.notified().await;
+        mend(publisher, source).await;
+        if source.take_unchecked() {
+            wait_until_idle(publisher, source).await;
+            check_all(publisher, source).await;
+        }
+    }
+}
+
+async fn wait_until_idle<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
+    let begun = Instant::now();
+    let mut writes = publisher.writes();
+    let mut idle = Box::pin(sleep(IDLE));
+    while begun.elapsed() < PATIENCE {
+        tokio::select! {
+            () = &mut idle => {}
+            () = source.changed.notified() => {
+                mend(publisher, source).await;
+                continue;
+            }
+        }
+        let now = publisher.writes();
+        if now == writes {
+            return;
+        }
+        writes = now;
+        idle = Box::pin(sleep(IDLE));
+    }
+}
+
+async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
+    let cache = publisher.cache.clone();
+    let mut unchecked = off_the_runtime(move || {
+        let mut unchecked: Vec<Weak<Record<T>>> = Vec::new();
+        let (pin, ()) = cache.store().pin(|_| ());
+        pin.visit(|object| match object {
+            Stored::Lazy(record) if record.is_unchecked() => unchecked.push(Arc::downgrade(record)),
+            Stored::Lazy(_) | Stored::Eager(_) => {}
+        });
+        unchecked
+    })
+    .await;
+    while !unchecked.is_empty() {
+        let batch = unchecked.split_off(unchecked.len().saturating_sub(BATCH));
+        let (begun, writes) = (Instant::now(), publisher.writes());
+        off_the_runtime(move || batch.iter().filter_map(Weak::upgrade).for_each(|record| record.check())).await;
+        mend(publisher, source).await;
+        if publisher.writes() != writes {
+            sleep(9 * begun.elapsed()).await;
+        }
+    }
+}
+
+/// Restores the last good states of the objects that were found to be undecodable.
+async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
+    let found = source.take_found();
+    if !found.is_empty() {
+        let turn = publisher.turn().await;
+        let publisher = publisher.clone();
+        off_the_runtime(move || {
+            publisher.mend(found);
+            drop(turn);
+        })
+        .await;
+    }
+}

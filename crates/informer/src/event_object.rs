@@ -1,0 +1,118 @@
+//! The objects of events.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use pintle_meta::{Metadata, Object};
+
+use crate::stored::Stored;
+
+/// An object of a [`ResourceEvent`](crate::ResourceEvent). It dereferences to the object, which is decoded at the first access to its
+/// fields.
+///
+/// Its methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), decode nothing, unless the object was decoded
+/// when it arrived. All readers of the object share one decoded object. A reader that holds this value keeps the decoded object in memory.
+///
+/// If the state of an update cannot be decoded, this value dereferences to the last good state of the object, and its metadata is that of
+/// the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
+///
+/// # Panics
+///
+/// Access to the object panics if the object's `Deserialize` has accepted a state before, and now rejects the same state.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_informer::EventObject;
+/// use pintle_meta::{Object, ObjectMeta, PartialObject};
+///
+/// let pod = Arc::new(PartialObject { metadata: ObjectMeta::new("team-a", "web"), ..PartialObject::default() });
+/// let object = EventObject::from(pod);
+/// assert_eq!(object.key().as_str(), "team-a/web"); // Decodes nothing.
+/// assert_eq!(object.metadata.name, "web"); // Decodes the object.
+/// let pod: Arc<PartialObject> = Arc::clone(&object);
+/// assert_eq!(pod.metadata.namespace, "team-a");
+/// ```
+pub struct EventObject<T> {
+    state: Stored<T>,
+    object: OnceLock<Arc<T>>,
+}
+
+impl<T> EventObject<T> {
+    /// Creates an object. `state` must be readable.
+    pub(crate) fn new(state: Stored<T>) -> Self {
+        let object = match &state {
+            Stored::Eager(object) => OnceLock::from(Arc::clone(object)),
+            Stored::Lazy(_) => OnceLock::new(),
+        };
+        Self { state, object }
+    }
+
+    /// Whether the object was stored as JSON, and was read through this value.
+    pub(crate) fn has_decoded(&self) -> bool {
+        matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
+    }
+
+    /// Decodes and returns the object.
+    pub fn into_arc(self) -> Arc<T> {
+        Arc::clone(&self)
+    }
+
+    /// Whether both are the same stored state, as in an update by a resync.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.state.is_same(&other.state)
+    }
+}
+
+impl<T> From<Arc<T>> for EventObject<T> {
+    fn from(object: Arc<T>) -> Self {
+        Self::new(object.into())
+    }
+}
+
+impl<T> Deref for EventObject<T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        self.object.get_or_init(|| match self.state.read() {
+            Some(object) => object,
+            // A subscription delivers only states that it knows to be readable.
+            None => {
+                panic!("the Deserialize of {} rejects an object that it accepted before", std::any::type_name::<T>())
+            }
+        })
+    }
+}
+
+impl<T> From<T> for EventObject<T> {
+    fn from(object: T) -> Self {
+        Arc::new(object).into()
+    }
+}
+
+impl<T> From<EventObject<T>> for Arc<T> {
+    fn from(object: EventObject<T>) -> Self {
+        object.into_arc()
+    }
+}
+
+impl<T: Object> Object for EventObject<T> {
+    fn metadata(&self) -> &dyn Metadata {
+        self.state.metadata()
+    }
+}
+
+impl<T> Clone for EventObject<T> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), object: self.object.clone() }
+    }
+}
+
+impl<T: Object> fmt::Debug for EventObject<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EventObject").field(&self.key()).field(&self.resource_version()).finish()
+    }
+}

@@ -1,0 +1,59 @@
+//! Objects that are decoded when they are read, without an informer, for tests with loom and shuttle.
+
+use std::sync::Arc;
+
+use pintle_meta::Object;
+use serde::de::DeserializeOwned;
+
+use crate::Projection;
+use crate::scan::Scanner;
+use crate::stored::{Source, Stored};
+
+/// The objects of an informer.
+pub struct Objects<T> {
+    scanner: Scanner,
+    source: Arc<Source<T>>,
+}
+
+/// A stored object.
+pub struct Handle<T>(Stored<T>);
+
+impl<T: Object + DeserializeOwned> Objects<T> {
+    /// Creates objects with a budget for decoded objects.
+    pub fn new(hot_bytes: usize) -> Self {
+        Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
+    }
+
+    /// Stores an object. `known` is the state that it replaces.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the object has no usual metadata.
+    pub fn store(&self, json: &str, known: Option<&Handle<T>>) -> Handle<T> {
+        let outline = self.scanner.scan(json.as_bytes()).expect("the test stores valid JSON");
+        let record = outline.record(json.as_bytes(), &self.source).expect("the object has metadata");
+        let stored = Stored::Lazy(Arc::new(record));
+        if let Some(known) = known {
+            stored.falls_back_to(&known.0);
+        }
+        Handle(stored)
+    }
+
+    /// Returns how many objects were reported as undecodable.
+    pub fn found(&self) -> usize {
+        self.source.found().len()
+    }
+}
+
+impl<T> Handle<T> {
+    /// Reads the object.
+    pub fn read(&self) -> Option<Arc<T>> {
+        self.0.read()
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}

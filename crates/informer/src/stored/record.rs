@@ -1,0 +1,281 @@
+//! An object as its JSON, which is decoded at the first read.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::{replace, take};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use pintle_meta::{Metadata, ObjectKey, ObjectMeta, OwnerRef};
+
+use super::source::{Found, Source};
+use super::{Stored, parse_metadata};
+use crate::Undecodable;
+use crate::catch_drop::CatchDrop;
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use crate::sync::{Condvar, Mutex};
+
+/// An object that is decoded at its first read, once for all readers. The decoded object stays until the budget of the informer needs its
+/// memory. Then the next read decodes it again.
+pub(crate) struct Record<T> {
+    source: Arc<Source<T>>,
+    /// Name, namespace, uid and resourceVersion, and then the JSON. They share one allocation.
+    data: Box<[u8]>,
+    /// Where the name, the namespace, the uid and the resourceVersion end in `data`.
+    ends: [u32; 4],
+    /// The position of the metadata in the JSON.
+    metadata_at: Range<u32>,
+    generation: i64,
+    is_terminating: bool,
+    /// [`UNCHECKED`], [`GOOD`] or [`BAD`].
+    quality: AtomicU8,
+    /// Whether the object was read since the budget's hand last passed it.
+    pub(super) was_read: AtomicBool,
+    slot: Mutex<Slot<T>>,
+    decoded: Condvar,
+    /// The state that reads return if this one cannot be decoded. `None` once this one was decoded.
+    earlier: Mutex<Option<Stored<T>>>,
+    /// The labels, annotations, finalizers and owners after their first read.
+    more: OnceLock<Box<ObjectMeta>>,
+}
+
+/// The identity and the JSON of an object, for a new record.
+pub(crate) struct Content<'a> {
+    /// Name, namespace, uid and resourceVersion.
+    pub(crate) head: [&'a str; 4],
+    pub(crate) generation: i64,
+    pub(crate) is_terminating: bool,
+    /// The JSON, in parts that are joined.
+    pub(crate) json: Vec<&'a [u8]>,
+    /// The position of the metadata in the joined JSON.
+    pub(crate) metadata_at: Range<usize>,
+}
+
+enum Slot<T> {
+    Empty,
+    /// A thread is decoding the object.
+    Busy,
+    Ready(CatchDrop<T>),
+}
+
+const UNCHECKED: u8 = 0;
+const GOOD: u8 = 1;
+const BAD: u8 = 2;
+
+thread_local! {
+    /// Whether this thread is decoding an object. If its `Deserialize` reads the cache, it must not wait for another decoding thread, which
+    /// could wait for this one.
+    static IS_DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<T> Record<T> {
+    /// Creates a record. Returns `None` if the object is too large for one.
+    pub(crate) fn new(source: &Arc<Source<T>>, content: &Content<'_>) -> Option<Self> {
+        let size: usize = content.json.iter().map(|part| part.len()).sum();
+        let head: usize = content.head.iter().map(|text| text.len()).sum();
+        u32::try_from(head + size).ok()?;
+        let mut data = Vec::with_capacity(head + size);
+        let ends = content.head.map(|text| {
+            data.extend_from_slice(text.as_bytes());
+            data.len() as u32
+        });
+        content.json.iter().for_each(|part| data.extend_from_slice(part));
+        let metadata_at = content.metadata_at.start as u32..content.metadata_at.end as u32;
+        Some(Self {
+            source: source.clone(),
+            data: data.into(),
+            ends,
+            metadata_at,
+            generation: content.generation,
+            is_terminating: content.is_terminating,
+            quality: AtomicU8::new(UNCHECKED),
+            was_read: AtomicBool::new(false),
+            slot: Mutex::new(Slot::Empty),
+            decoded: Condvar::new(),
+            earlier: Mutex::new(None),
+            more: OnceLock::new(),
+        })
+    }
+
+    /// Decodes the object if it is not decoded, and returns it. Returns `None` if it cannot be decoded.
+    pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
+        let mut slot = self.slot.lock();
+        loop {
+            match &*slot {
+                Slot::Ready(object) => {
+                    self.was_read.store(true, Ordering::Relaxed);
+                    return Some(object.clone());
+                }
+                Slot::Busy if IS_DECODING.get() => return None,
+                Slot::Busy => slot = self.decoded.wait(slot).unwrap_or_else(PoisonError::into_inner),
+                Slot::Empty if self.is_bad() => return None,
+                Slot::Empty => break,
+            }
+        }
+        *slot = Slot::Busy;
+        drop(slot);
+        let object = self.decode();
+        let next = object.clone().map_or(Slot::Empty, Slot::Ready);
+        let before = replace(&mut *self.slot.lock(), next);
+        drop(before);
+        self.decoded.notify_all();
+        if object.is_some() {
+            self.was_read.store(true, Ordering::Relaxed);
+            self.source.hot.admit(self, self.json().len());
+        }
+        object
+    }
+
+    /// Decodes the object, if nothing has decoded it yet, to find out whether that works. The decoded object is dropped.
+    pub(crate) fn check(self: &Arc<Self>) {
+        if self.is_unchecked() {
+            drop(self.decode());
+        }
+    }
+
+    /// Removes the decoded object from the record, if no reader holds it. The result must be dropped without locks.
+    pub(super) fn cool(&self) -> Cooled<T> {
+        let mut slot = self.slot.lock();
+        match &*slot {
+            Slot::Ready(object) if Arc::strong_count(object) == 1 => match replace(&mut *slot, Slot::Empty) {
+                Slot::Ready(object) => Cooled::Object(object),
+                Slot::Empty | Slot::Busy => Cooled::Nothing,
+            },
+            Slot::Ready(_) => Cooled::Held,
+            Slot::Empty | Slot::Busy => Cooled::Nothing,
+        }
+    }
+
+    fn decode(self: &Arc<Self>) -> Option<CatchDrop<T>> {
+        let was_decoding = IS_DECODING.replace(true);
+        let decoded = self.source.decode(self.json());
+        IS_DECODING.set(was_decoding);
+        match decoded {
+            Ok(object) => {
+                self.quality.store(GOOD, Ordering::Release);
+                // Dropped without the lock, because it may be the last reference to an object.
+                let earlier = take(&mut *self.earlier.lock());
+                drop(earlier);
+                Some(CatchDrop::from(Arc::new(object)))
+            }
+            Err(error) => {
+                if self.quality.swap(BAD, Ordering::AcqRel) != BAD {
+                    let key = ObjectKey::new(self.namespace(), self.name());
+                    let (uid, resource_version) = (self.uid().to_owned(), self.resource_version().to_owned());
+                    let entry = Undecodable { key, uid, resource_version, error };
+                    self.source.report(Found { record: Arc::downgrade(self), entry });
+                }
+                None
+            }
+        }
+    }
+
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.quality.load(Ordering::Acquire) == UNCHECKED
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.quality.load(Ordering::Acquire) == GOOD
+    }
+
+    fn is_bad(&self) -> bool {
+        self.quality.load(Ordering::Acquire) == BAD
+    }
+
+    /// Returns the state to which reads fall back.
+    pub(crate) fn earlier(&self) -> Option<Stored<T>> {
+        self.earlier.lock().clone()
+    }
+
+    /// Sets the state to which reads fall back: `known` if it was decoded before, and otherwise the state to which `known` falls back. So
+    /// the states between two decoded ones do not stay in memory.
+    pub(super) fn set_earlier(&self, known: &Stored<T>) {
+        let earlier = match known {
+            Stored::Eager(_) => known.clone(),
+            Stored::Lazy(record) if record.is_good() => known.clone(),
+            Stored::Lazy(record) => match record.earlier() {
+                Some(earlier) => earlier,
+                None if record.is_bad() => return,
+                None => known.clone(),
+            },
+        };
+        let before = self.earlier.lock().replace(earlier);
+        drop(before);
+    }
+
+    fn json(&self) -> &[u8] {
+        &self.data[self.ends[3] as usize..]
+    }
+
+    fn head(&self, n: usize) -> &str {
+        let begin = n.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        // The texts were copied from strings, so they are valid UTF-8.
+        str::from_utf8(&self.data[begin..self.ends[n] as usize]).unwrap_or_default()
+    }
+
+    fn more(&self) -> &ObjectMeta {
+        self.more.get_or_init(|| {
+            let at = self.metadata_at.start as usize..self.metadata_at.end as usize;
+            Box::new(self.json().get(at).map(parse_metadata).unwrap_or_default())
+        })
+    }
+}
+
+/// The result of removing a decoded object from its record.
+pub(super) enum Cooled<T> {
+    Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
+    /// A reader holds the object.
+    Held,
+    /// The record has no decoded object.
+    Nothing,
+}
+
+impl<T> Metadata for Record<T> {
+    fn name(&self) -> &str {
+        self.head(0)
+    }
+
+    fn namespace(&self) -> &str {
+        self.head(1)
+    }
+
+    fn uid(&self) -> &str {
+        self.head(2)
+    }
+
+    fn resource_version(&self) -> &str {
+        self.head(3)
+    }
+
+    fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.is_terminating
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.more().labels
+    }
+
+    fn annotations(&self) -> &BTreeMap<String, String> {
+        &self.more().annotations
+    }
+
+    fn finalizers(&self) -> &[String] {
+        &self.more().finalizers
+    }
+
+    fn owners(&self) -> Vec<OwnerRef<'_>> {
+        self.more().owners()
+    }
+}
+
+/// Shows the identity and the size, not the content, which may be secret.
+impl<T> fmt::Debug for Record<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}, {} bytes", self.namespace(), self.name(), self.json().len())
+    }
+}

@@ -1,0 +1,110 @@
+//! What all objects of one informer share: how they are decoded, and the decoded objects that stay in memory.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
+
+use pintle_meta::{DecodeError, Object, ObjectKey};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+
+use super::hot::Hot;
+use super::record::Record;
+use crate::Undecodable;
+use crate::decode::from_json;
+use crate::panic::catch;
+
+/// The decoder of an informer's objects, and the budget of decoded objects.
+pub(crate) struct Source<T> {
+    informer: String,
+    decode: fn(&[u8]) -> Result<T, String>,
+    pub(super) hot: Hot<T>,
+    /// The objects that were found to be undecodable, and that the informer has not handled yet.
+    found: Mutex<Vec<Found<T>>>,
+    /// Whether objects were stored that nothing has decoded.
+    has_unchecked: AtomicBool,
+    /// Notified when an object is stored, or found to be undecodable.
+    pub(crate) changed: Notify,
+}
+
+/// An object that was found to be undecodable.
+pub(crate) struct Found<T> {
+    /// Weak, because the record refers to the source.
+    pub(crate) record: Weak<Record<T>>,
+    pub(crate) entry: Undecodable,
+}
+
+impl<T> Source<T> {
+    /// Creates the source of an informer. Decoded objects may take about `hot_bytes`.
+    pub(crate) fn new(informer: String, hot_bytes: usize) -> Self
+    where
+        T: Object + DeserializeOwned,
+    {
+        Self {
+            informer,
+            decode,
+            hot: Hot::new(hot_bytes),
+            found: Mutex::default(),
+            has_unchecked: AtomicBool::new(false),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn decode(&self, json: &[u8]) -> Result<T, String> {
+        (self.decode)(json)
+    }
+
+    /// Reports an object that cannot be decoded.
+    pub(super) fn report(&self, found: Found<T>) {
+        let (key, error) = (&found.entry.key, &found.entry.error);
+        tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).push(found);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn found(&self) -> Vec<Found<T>> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let cloned = |found: &Found<T>| Found { record: found.record.clone(), entry: found.entry.clone() };
+        found.iter().map(cloned).collect()
+    }
+
+    pub(crate) fn take_found(&self) -> Vec<Found<T>> {
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Records that an object was stored that nothing has decoded.
+    pub(crate) fn stored_unchecked(&self) {
+        if !self.has_unchecked.swap(true, Ordering::AcqRel) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns whether such objects were stored since the last call.
+    pub(crate) fn take_unchecked(&self) -> bool {
+        self.has_unchecked.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// Decodes an object. A panic of its `Deserialize` or of its `Metadata` is returned as an error.
+fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    let object = match catch(|| from_json::<T>(json)) {
+        Ok(Ok(object)) => object,
+        Ok(Err(error)) => return Err(DecodeError::from(error).to_string()),
+        Err(panic) => return Err(format!("its Deserialize panicked: {panic}")),
+    };
+    // Read the metadata once here, so that a panic affects only this object.
+    match catch(|| probe(&object)) {
+        Ok(_) => Ok(object),
+        Err(panic) => {
+            // The drop of such an object may panic as well.
+            if let Err(again) = catch(|| drop(object)) {
+                tracing::error!(object = std::any::type_name::<T>(), panic = again, "the Drop of an object panicked");
+            }
+            Err(format!("its Metadata panicked on it: {panic}"))
+        }
+    }
+}
+
+fn probe(object: &impl Object) -> ObjectKey {
+    std::hint::black_box((object.uid(), object.resource_version()));
+    object.key()
+}
