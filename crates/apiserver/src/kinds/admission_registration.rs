@@ -13,6 +13,17 @@ pub(super) use webhooks::Webhooks;
 
 use pintle_json::Json;
 
+use crate::object::metadata;
+use crate::request::Subresource;
+
+/// Returns the warning about a name that kube-apiserver reserves for configurations in files. Writes of subresources cause no warning.
+fn static_suffix_warning(object: &Json, part: Subresource) -> Vec<String> {
+    const WHY: &str = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
+                       configurations and cannot be managed via the API";
+    let is_reserved = part == Subresource::None && metadata::name(object).ends_with(".static.k8s.io");
+    is_reserved.then(|| WHY.to_owned()).into_iter().collect()
+}
+
 fn fill_match(rules: &mut Json) {
     rules.member("namespaceSelector");
     rules.member("objectSelector");

@@ -106,9 +106,15 @@ pub(crate) fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
+/// The begin of the error text if a constant of an expression cannot be evaluated.
+pub(crate) const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
+
 /// Compiles an expression whose result must have one of these types. If `types` is empty, the result can have any type.
 fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Program, String> {
-    let program = environment.compile(text).map_err(|error| format!("compilation failed: {error}"))?;
+    let program = environment.compile(text).map_err(|error| match error.issues() {
+        [issue] if error.is_in_constant() => format!("{INSTANTIATION_FAILED}{}", issue.message()),
+        _ => format!("compilation failed: {error}"),
+    })?;
     let found = program.result_type();
     match types {
         [] => Ok(program),

@@ -49,8 +49,12 @@ pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
+    // The version of the request comes first. For the other versions, the first matching rule decides.
     let position = |rules: &str| {
-        considered.iter().position(|candidate| resources.list(rules).any(|rule| rule_matches(rule, candidate)))
+        let of = |candidates: &[Candidate<'_>]| {
+            resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
+        };
+        of(&considered[..considered.len().min(1)]).or_else(|| of(considered))
     };
     if position("/excludeResourceRules").is_some() {
         return None;

@@ -36,7 +36,16 @@ impl CompiledPolicy {
             true => patched(object, &value, schema)?,
             false => merged(object, &value, schema).map_err(MutationError::Failed)?,
         };
-        let undecodable = |why: String| MutationError::Undecodable(why);
+        let undecodable = |why: String| match mutation.is_patch {
+            true => MutationError::Undecodable(why),
+            false => {
+                let (version, kind) = (object.text("/apiVersion"), object.text("/kind"));
+                let slash = if version.contains('/') { "" } else { "/" };
+                MutationError::Failed(format!(
+                    "unable to convert unstructured object to {slash}{version}, Kind={kind}: {why}"
+                ))
+            }
+        };
         let decoded = schema.read(changed).map_err(|error| undecodable(error.to_string()))?;
         match pintle_schema::strict_words(&decoded.findings) {
             Some(words) => Err(undecodable(words)),
@@ -57,8 +66,10 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    check_type_names(value)?;
-    let mut configuration = to_json(value)?;
+    // The conversion bounds the size, so it comes first.
+    let json = to_json(value);
+    check_type_names(value, &json)?;
+    let mut configuration = json?;
     for name in ["apiVersion", "kind"] {
         configuration.set(name, object[name].clone());
     }
@@ -98,8 +109,9 @@ fn operations(value: &Value<'_>) -> Result<Json, String> {
             operation.set("from", from);
         }
         if let Some(value) = fields.field("value") {
-            check_type_names(value)?;
-            let value = to_json(value).map_err(|why| {
+            let json = to_json(value);
+            check_type_names(value, &json)?;
+            let value = json.map_err(|why| {
                 format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
             })?;
             operation.set("value", value);
@@ -115,8 +127,8 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
 
 /// Checks the type of each object in the result. The name of the type must be the path of the field, such as
 /// `Object.spec` for the field `spec`.
-fn check_type_names(value: &Value<'_>) -> Result<(), String> {
-    let Value::Object(object) = value else { return Ok(()) };
+fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<(), String> {
+    let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();
     type_name_errors(value, &mut object.type_name().to_owned(), MAX_DEPTH, &mut errors);
     match errors.is_empty() {

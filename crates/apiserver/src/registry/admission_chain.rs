@@ -13,7 +13,7 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation, Plugin};
 use super::object_write::Write;
 use super::pod_standards::PodSecurity;
-use super::policies::{self, Reinvocation, ValidatingPolicies};
+use super::policies::{self, ParamRights, Reinvocation, ValidatingPolicies};
 use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
@@ -29,6 +29,7 @@ use crate::store::Charge;
 /// The plugins, in the order in which they are called.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     vec![
+        Arc::new(ParamRights),
         Arc::new(Undeletable),
         Arc::new(LimitRanges),
         Arc::new(PodSecurity),

@@ -2,15 +2,35 @@
 
 mod authorizer;
 mod mutating;
+mod param_rights;
 mod params;
 mod request;
 mod review;
 mod validating;
 
 pub(super) use mutating::{Reinvocation, mutate};
+pub(super) use param_rights::ParamRights;
 pub(super) use validating::ValidatingPolicies;
 
 use super::Registry;
+use crate::kinds::Kind;
+
+/// Returns whether policies never apply to the kind: they could block their own deletion, and every authentication and authorization.
+fn is_exempt(kind: &Kind) -> bool {
+    const REVIEWS: [&str; 6] = [
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+        "tokenreviews",
+    ];
+    match kind.group.as_str() {
+        "admissionregistration.k8s.io" => kind.strategy.openapi().is_none(),
+        "authentication.k8s.io" | "authorization.k8s.io" => REVIEWS.contains(&kind.plural.as_str()),
+        _ => false,
+    }
+}
 
 impl Registry {
     /// Returns whether any admission policy has a binding.

@@ -105,6 +105,11 @@ impl FieldError {
         Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
     }
 
+    /// Creates an error of the server itself.
+    pub(crate) fn internal(field: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(FieldErrorType::Internal, field, format!("Internal error: {why}"))
+    }
+
     /// Creates an error for a value that has too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
         Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))

@@ -6,6 +6,7 @@ use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
+use crate::identity;
 use crate::support::*;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -312,4 +313,143 @@ async fn large_policies_are_compiled_in_bounded_time() {
         let path = format!("{ADMISSION}/validatingadmissionpolicybindings/{name}");
         assert_eq!(delete(&server, &path).await.code, 200);
     }
+}
+
+fn one_rule(group: &str, resource: &str, operations: &[&str]) -> Json {
+    json!({"resourceRules": [{
+        "apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource],
+    }]})
+}
+
+#[tokio::test]
+async fn policy_for_events_covers_both_groups() {
+    let server = server().await;
+    let of = one_rule("events.k8s.io", "events", &["CREATE"]);
+    let message = "request.kind.group + ' ' + object.reason";
+    let validations = json!([{"expression": "false", "messageExpression": message}]);
+    validating(&server, "a", json!({"matchConstraints": of, "validations": validations})).await;
+    let event = json!({
+        "metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "reason": "Why",
+        "type": "Normal", "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+    });
+    let refused = call(&server, Method::POST, "/api/v1/namespaces/default/events", event).await;
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    assert!(refused.code == 422 && message.ends_with("events.k8s.io Why"), "{} {message}", refused.code);
+}
+
+#[tokio::test]
+async fn status_of_a_namespace_cannot_leave_a_selector() {
+    let server = server().await;
+    let mut of = one_rule("", "namespaces/status", &["UPDATE"]);
+    of.set("namespaceSelector", json!({"matchLabels": {"guard": "yes"}}));
+    let validations = json!([{"expression": "false", "messageExpression": "request.namespace"}]);
+    validating(&server, "a", json!({"matchConstraints": of, "validations": validations})).await;
+    let namespace = json!({"metadata": {"name": "x", "labels": {"guard": "yes"}}});
+    post(&server, "/api/v1/namespaces", namespace).await;
+    let change = json!({"metadata": {"labels": {"guard": "no"}}});
+    let refused = call(&server, Method::PATCH, "/api/v1/namespaces/x/status", change).await;
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    assert!(refused.code == 422 && message.ends_with("denied request: x"), "{} {message}", refused.code);
+}
+
+#[tokio::test]
+async fn policies_do_not_block_reviews() {
+    let server = server().await;
+    let of = rules(&["*"], &["*"]);
+    validating(&server, "a", json!({"matchConstraints": of, "validations": [{"expression": "false"}]})).await;
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    post(&server, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await;
+    post(&server, "/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await;
+}
+
+#[tokio::test]
+async fn mutation_cannot_change_the_type_or_grow_without_bound() {
+    let server = server().await;
+    let variables: Vec<Json> = (0..30)
+        .map(|at| match at {
+            0 => json!({"name": "v0", "expression": "[object.metadata.name]"}),
+            _ => json!({"name": format!("v{at}"), "expression": format!("[variables.v{0}, variables.v{0}]", at - 1)}),
+        })
+        .collect();
+    let bomb = "[JSONPatch{op: 'add', path: '/data', value: {'a': variables.v29}}]";
+    let version = "[JSONPatch{op: 'replace', path: '/apiVersion', value: 'v2'}]";
+    let revision = "[JSONPatch{op: 'add', path: '/metadata/resourceVersion', value: '7'}]";
+    for (name, mutation, variables, code, why) in [
+        ("bomb", bomb, json!(variables), 403, "too large"),
+        ("version", version, json!([]), 500, "no kind \"ConfigMap\" is registered for version \"v2\""),
+        ("revision", revision, json!([]), 500, "resourceVersion should not be set"),
+    ] {
+        let condition = json!([{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]);
+        let spec = json!({"matchConditions": condition, "variables": variables});
+        mutating(&server, name, "Never", patch(mutation), spec).await;
+        let begin = Instant::now();
+        let (found, message) = create(&server, name, json!({"x": "1"})).await;
+        assert!(found == code && message.as_str().is_some_and(|text| text.contains(why)), "{name}: {found} {message}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{name} took {:?}", begin.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn author_needs_the_right_to_read_parameters() {
+    let server = identity::server().await;
+    let writes = json!({"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["*"]});
+    let reads = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]});
+    identity::grant(&server, "", "author", json!([writes, reads])).await;
+    let ask = async |token: &str, path: &str, object: Json| {
+        identity::send_as(&server, token, Method::POST, path, &[], object).await
+    };
+    let policy = |name: &str, kind: &str| {
+        json!({"metadata": {"name": name}, "spec": {
+            "paramKind": {"apiVersion": "v1", "kind": kind},
+            "matchConstraints": rules(&["configmaps"], &["CREATE"]),
+            "validations": [{"expression": "true"}],
+        }})
+    };
+    let binding = |name: &str, policy: &str, reference: Json| {
+        json!({"metadata": {"name": name}, "spec": {
+            "policyName": policy, "validationActions": ["Deny"], "paramRef": reference,
+        }})
+    };
+    let [policies, bindings] = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
+        .map(|plural| format!("{ADMISSION}/{plural}"));
+    let named = json!({"name": "x", "namespace": "kube-system", "parameterNotFoundAction": "Deny"});
+    let selected = json!({"selector": {}, "parameterNotFoundAction": "Deny"});
+    let author = "user &{bob 2 [users system:authenticated] map[]}";
+    assert_eq!(ask("root", &policies, policy("secrets", "Secret")).await.code, 201);
+    for (path, object, why) in [
+        (
+            &policies,
+            policy("s", "Secret"),
+            format!(
+                r#"spec.paramKind: Forbidden: {author} must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)"#
+            ),
+        ),
+        (
+            &bindings,
+            binding("s", "secrets", named.clone()),
+            format!(
+                r#"spec.paramRef: Forbidden: {author} does not have "get" permission on the object referenced by paramRef"#
+            ),
+        ),
+        (
+            &bindings,
+            binding("s", "secrets", selected),
+            format!(
+                r#"spec.paramRef: Forbidden: {author} does not have "list" permission on the object referenced by paramRef"#
+            ),
+        ),
+        (
+            &bindings,
+            binding("s", "absent", named.clone()),
+            format!(
+                r#"spec.paramRef: Forbidden: unable to get policy absent to determine minimum required permissions and {author} does not have "get" permission for all groups, versions and resources"#
+            ),
+        ),
+    ] {
+        let refused = ask("weak", path, object).await;
+        let message = refused.body["message"].as_str().unwrap_or_default();
+        assert!(refused.code == 422 && message.ends_with(&why), "{} {message}", refused.code);
+    }
+    assert_eq!(ask("weak", &policies, policy("maps", "ConfigMap")).await.code, 201);
+    assert_eq!(ask("weak", &bindings, binding("maps", "maps", named)).await.code, 201);
 }

@@ -11,22 +11,32 @@ use crate::time;
 
 /// The maximum depth of values that are converted.
 const MAX_DEPTH: usize = 256;
+/// The maximum size of the JSON of a value: its number of values, plus the bytes of its texts. An expression can refer to one value many times, so
+/// that its JSON is much larger than the memory of the value.
+const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
     /// Returns the value as JSON. Objects that the expression created become JSON objects, and absent optional values `null`.
     ///
     /// # Errors
     ///
-    /// If the value has no form in JSON, a map has a key that is not a string, or values are nested deeper than 256 levels.
+    /// If the value has no form in JSON, a map has a key that is not a string, values are nested deeper than 256 levels, or the JSON has more than
+    /// about eight million values and bytes of text.
     pub fn to_json(&self) -> Result<Json, Failure> {
-        json(self, MAX_DEPTH)
+        json(self, MAX_DEPTH, &mut MAX_SIZE.clone())
     }
 }
 
-fn json(value: &Value<'_>, depth: usize) -> Result<Json, Failure> {
+fn json(value: &Value<'_>, depth: usize, left: &mut usize) -> Result<Json, Failure> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Failure::new("values are nested too deep to convert to JSON"));
     };
+    let text = match value {
+        Value::String(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    count(left, text)?;
     Ok(match value {
         Value::Null | Value::Optional(None) => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
@@ -40,25 +50,26 @@ fn json(value: &Value<'_>, depth: usize) -> Result<Json, Failure> {
         Value::Bytes(bytes) => Json::String(STANDARD.encode(bytes)),
         Value::Duration(nanos) => Json::String(time::duration_text(*nanos)),
         Value::Timestamp(time) => Json::String(time.to_string()),
-        Value::List(list) => Json::Array(list.iter().map(|item| json(&item?, depth)).collect::<Result<_, _>>()?),
+        Value::List(list) => Json::Array(list.iter().map(|item| json(&item?, depth, left)).collect::<Result<_, _>>()?),
         Value::Map(map) => match map.node() {
-            Some((node, _)) => copied(node, depth)?,
+            Some((node, _)) => copied(node, depth, left)?,
             None => {
                 let mut fields = Fields::new();
                 for key in map.keys() {
                     let Key::String(name) = &key else {
                         return Err(Failure::new(format!("JSON has no key {}", key.value())));
                     };
+                    count(left, name.len())?;
                     if let Some(value) = map.get(&key.value())? {
-                        fields.insert(name.to_string(), json(&value, depth)?);
+                        fields.insert(name.to_string(), json(&value, depth, left)?);
                     }
                 }
                 Json::Object(fields)
             }
         },
-        Value::Optional(Some(value)) => json(value, depth)?,
+        Value::Optional(Some(value)) => json(value, depth, left)?,
         Value::Object(object) => {
-            let fields = object.fields().map(|(name, value)| Ok((name.to_string(), json(value, depth)?)));
+            let fields = object.fields().map(|(name, value)| Ok((name.to_string(), json(value, depth, left)?)));
             Json::Object(fields.collect::<Result<_, _>>()?)
         }
         Value::Opaque(Opaque::Ip(address)) => Json::String(address.to_string()),
@@ -73,10 +84,11 @@ fn json(value: &Value<'_>, depth: usize) -> Result<Json, Failure> {
 }
 
 /// Copies data of the caller.
-fn copied(node: &dyn Node, depth: usize) -> Result<Json, Failure> {
+fn copied(node: &dyn Node, depth: usize, left: &mut usize) -> Result<Json, Failure> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Failure::new("values are nested too deep to convert to JSON"));
     };
+    count(left, if let Scalar::String(text) = node.scalar() { text.len() } else { 0 })?;
     Ok(match node.scalar() {
         Scalar::Null => Json::Null,
         Scalar::Bool(value) => Json::Bool(value),
@@ -86,11 +98,20 @@ fn copied(node: &dyn Node, depth: usize) -> Result<Json, Failure> {
         Scalar::String(text) => Json::String(text.into()),
         Scalar::List => {
             let items = (0..node.len()).filter_map(|index| node.item(index));
-            Json::Array(items.map(|item| copied(item, depth)).collect::<Result<_, _>>()?)
+            Json::Array(items.map(|item| copied(item, depth, left)).collect::<Result<_, _>>()?)
         }
         Scalar::Map => {
-            let fields = node.fields().map(|(name, field)| Ok((name.to_string(), copied(field, depth)?)));
+            let fields = node.fields().map(|(name, field)| {
+                count(left, name.len())?;
+                Ok((name.to_string(), copied(field, depth, left)?))
+            });
             Json::Object(fields.collect::<Result<_, _>>()?)
         }
     })
+}
+
+/// Counts one value with this many bytes of text.
+fn count(left: &mut usize, text: usize) -> Result<(), Failure> {
+    *left = left.checked_sub(1 + text).ok_or_else(|| Failure::new("the value is too large to convert to JSON"))?;
+    Ok(())
 }

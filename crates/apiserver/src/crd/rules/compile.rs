@@ -165,5 +165,8 @@ fn message_program(environment: &Environment, text: &str) -> Result<Program, Str
 }
 
 fn failed(what: &str, error: &CompileError) -> String {
-    format!("{what}compilation failed: {error}")
+    match error.issues() {
+        [issue] if error.is_in_constant() => format!("{what}program instantiation failed: {}", issue.message()),
+        _ => format!("{what}compilation failed: {error}"),
+    }
 }

@@ -13,7 +13,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 pub(super) fn match_resources(resources: &Json, path: &str) -> FieldErrors {
     let selector = |field: &str| selector_errors(&resources[field], &format!("{path}.{field}"));
     Check::at(resources, path)
-        .required_one_of("matchPolicy", &["Equivalent", "Exact"])
+        .known("matchPolicy", &["Equivalent", "Exact"])
         .also(selector("namespaceSelector"))
         .also(selector("objectSelector"))
         .each("resourceRules", |rule, _| named_rule(rule))
@@ -37,11 +37,12 @@ fn named_rule(rule: Check<'_>) -> Check<'_> {
 /// Reports operations that a mutating policy cannot have.
 pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
     let operations = resources.list("/resourceRules").flat_map(|rule| rule.texts("/operations"));
-    let others = operations.filter(|operation| !["CREATE", "UPDATE"].contains(operation));
+    const KNOWN: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+    let others = operations.filter(|operation| !KNOWN.contains(operation));
     others
         .map(|operation| {
             let field = format!("{path}.resourceRules.operations");
-            FieldError::unsupported(field, &operation.into(), &["CREATE", "UPDATE"])
+            FieldError::unsupported(field, &operation.into(), &KNOWN)
         })
         .collect()
 }

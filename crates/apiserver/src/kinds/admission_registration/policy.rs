@@ -1,6 +1,6 @@
 //! The kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
 
-use super::{fill_match, policy_errors};
+use super::{fill_match, policy_errors, static_suffix_warning};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
@@ -58,6 +58,10 @@ impl Strategy for AdmissionPolicy {
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         new.get("spec") != old.get("spec")
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
+        static_suffix_warning(object, part)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

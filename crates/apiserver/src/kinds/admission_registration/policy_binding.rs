@@ -1,6 +1,6 @@
 //! The kinds that bind admission policies to resources.
 
-use super::{fill_match, match_errors};
+use super::{fill_match, match_errors, static_suffix_warning};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use crate::request::Subresource;
@@ -29,6 +29,10 @@ impl Strategy for PolicyBinding {
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         if new.get("spec") == old.get("spec") { FieldErrors::default() } else { self.validate_create(new) }
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
+        static_suffix_warning(object, part)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

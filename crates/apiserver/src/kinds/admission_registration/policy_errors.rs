@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::match_errors::{match_resources, only_writes};
 use crate::kinds::check::Check;
 use crate::object::{duplicates, metadata};
-use crate::policy::{Expressions, is_identifier};
+use crate::policy::{Expressions, INSTANTIATION_FAILED, is_identifier};
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
@@ -18,8 +18,7 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     let spec = &object["spec"];
     let constraints = "matchConstraints";
     let mut expressions = Expressions::new(spec);
-    let mut check =
-        Check::at(spec, "spec").required_one_of("failurePolicy", &["Fail", "Ignore"]).inside("paramKind", param_kind);
+    let mut check = Check::at(spec, "spec").known("failurePolicy", &["Fail", "Ignore"]).inside("paramKind", param_kind);
     check = match spec.has("/matchConstraints") {
         false => check.required(constraints),
         true => check
@@ -82,7 +81,7 @@ fn match_conditions(spec: &Json, expressions: &Expressions) -> FieldErrors {
         errors.push(FieldError::too_many("spec.matchConditions", conditions.len(), MAX_CONDITIONS));
     }
     let twice = duplicates(conditions.iter().map(|condition| condition.text("/name")));
-    for (at, condition) in conditions.iter().enumerate().take(MAX_CONDITIONS) {
+    for (at, condition) in conditions.iter().enumerate() {
         let path = format!("spec.matchConditions[{at}]");
         let (name, text) = (condition.text("/name"), condition.text("/expression").trim());
         expression(text, &format!("{path}.expression"), "", &mut errors, |text| {
@@ -161,7 +160,7 @@ fn audit_annotations(object: &Json, expressions: &Expressions) -> FieldErrors {
     }
     let twice = duplicates(annotations.iter().map(|annotation| annotation.text("/key")));
     let name = metadata::name(object);
-    for (at, annotation) in annotations.iter().enumerate().take(MAX_ANNOTATIONS) {
+    for (at, annotation) in annotations.iter().enumerate() {
         let field = |name: &str| format!("spec.auditAnnotations[{at}].{name}");
         let key = annotation.text("/key");
         if name.is_empty() {
@@ -240,6 +239,9 @@ fn expression(
     if text.trim().is_empty() {
         errors.push(FieldError::required(field, missing));
     } else if let Some(why) = compile(text) {
-        errors.push(FieldError::invalid_text(field, text, why));
+        errors.push(match why.starts_with(INSTANTIATION_FAILED) {
+            true => FieldError::internal(field, why),
+            false => FieldError::invalid_text(field, text, why),
+        });
     }
 }

@@ -1,11 +1,12 @@
 //! The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration of `admissionregistration.k8s.io/v1`.
 
-use super::webhook_errors;
+use super::{static_suffix_warning, webhook_errors};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{WEBHOOKS, matches_served, object_warning};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::duplicates;
+use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -51,6 +52,10 @@ impl Strategy for Webhooks {
                 .refuse(duplicates[at] && !name.is_empty(), || FieldError::duplicate("name", &name.into()))
         });
         all.done()
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
+        static_suffix_warning(object, part)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pintle_cel::{Authorizer, Decision, Question};
 
+use super::review::namespace_of;
 use crate::auth::{self, Attributes};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::AdmissionRequest;
@@ -72,7 +73,7 @@ pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
         group: target.kind.group.to_string(),
         resource: target.kind.plural.to_string(),
         subresource: target.subresource.name().into(),
-        namespace: target.namespace.clone(),
+        namespace: namespace_of(target).into(),
         name: request.name().into(),
         ..Question::default()
     }

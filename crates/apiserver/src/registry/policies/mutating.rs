@@ -7,6 +7,7 @@ use pintle_json::Json;
 use pintle_meta::Reason;
 use pintle_schema::Schema;
 
+use super::is_exempt;
 use super::review::{Invocation, Misconfigured, Review, convert};
 use crate::auth::BoundPolicy;
 use crate::failure::{Failure, Outcome};
@@ -57,10 +58,7 @@ pub(in crate::registry) fn mutate(
     runs: &mut Reinvocation,
 ) -> Outcome<()> {
     let policies = registry.policies.mutating(&registry.db);
-    if policies.is_empty()
-        || request.target.kind.group == "admissionregistration.k8s.io"
-        || request.operation == Operation::Delete
-    {
+    if policies.is_empty() || is_exempt(&request.target.kind) || request.operation == Operation::Delete {
         return Ok(());
     }
     runs.begin(request.new.as_deref());
@@ -118,6 +116,7 @@ fn invoke(
         let schema = schema(kind, object)?;
         match compiled.mutate(at, &variables.inputs(param.as_deref()), &schema) {
             Ok(mut mutated) => {
+                check_identity(object, &mutated, request.operation)?;
                 complete(kind, &mut mutated);
                 variables.object = Some(mutated);
                 is_applied = true;
@@ -165,6 +164,21 @@ fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
              and when they are available."
         ))
     })
+}
+
+/// Returns an error if a mutation changed the type of the object, or set a resourceVersion before the object exists.
+fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
+    let of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
+    if of(before) != of(after) {
+        let (version, kind) = of(after);
+        let scheme = "pkg/runtime/scheme.go:111";
+        let why = format!("no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}");
+        return Err(Failure::internal(why));
+    }
+    if operation == Operation::Create && !after.text("/metadata/resourceVersion").is_empty() {
+        return Err(Failure::plain(500, "resourceVersion should not be set on objects to be created"));
+    }
+    Ok(())
 }
 
 /// Sets the defaults of the kind, and removes fields that the schema of a custom resource does not declare.

@@ -76,5 +76,11 @@ fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
     let mut shown = Arc::unwrap_or_clone(kind.shown(stored));
     shown.set("apiVersion", kind.api_version());
     shown.set("kind", kind.kind.as_str());
+    if kind.strategy.openapi().is_none()
+        && let Some(metadata) = shown.get_mut("metadata")
+    {
+        // kube-apiserver reads built-in kinds through informers that drop this member.
+        metadata.unset("managedFields");
+    }
     Arc::new(shown)
 }

@@ -1,7 +1,9 @@
 //! Computes the variables `request` and `namespaceObject`.
 
 use pintle_json::{Json, json};
+use pintle_meta::FieldValidation;
 
+use super::review::namespace_of;
 use crate::kinds::Kind;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use crate::request::options::{DeleteOptions, WriteOptions};
@@ -51,7 +53,7 @@ pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: 
         ("subResource", subresource),
         ("requestSubResource", subresource),
         ("name", request.name()),
-        ("namespace", &target.namespace),
+        ("namespace", namespace_of(target)),
     ] {
         if !value.is_empty() {
             attributes.set(name, value);
@@ -74,6 +76,15 @@ fn written(options: &WriteOptions, kind: &str) -> Json {
     if options.dry_run {
         json.set("dryRun", vec!["All"]);
     }
+    if !options.field_manager.is_empty() {
+        json.set("fieldManager", options.field_manager.as_str());
+    }
+    match options.field_validation {
+        // This is also the value of a request without the option, which expressions do not see.
+        FieldValidation::Warn => {}
+        FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
+        FieldValidation::Strict => json.set("fieldValidation", "Strict"),
+    }
     json
 }
 
@@ -81,6 +92,21 @@ fn deleted(options: &DeleteOptions) -> Json {
     let mut json = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     if options.dry_run {
         json.set("dryRun", vec!["All"]);
+    }
+    if let Some(seconds) = options.grace_seconds {
+        json.set("gracePeriodSeconds", seconds);
+    }
+    if let Some(policy) = options.propagation {
+        json.set("propagationPolicy", format!("{policy:?}"));
+    }
+    if let Some(orphan) = options.orphan_dependents {
+        json.set("orphanDependents", orphan);
+    }
+    let preconditions = [("uid", &options.uid), ("resourceVersion", &options.resource_version)];
+    let preconditions: Vec<_> =
+        preconditions.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+    if !preconditions.is_empty() {
+        json.set("preconditions", Json::from_iter(preconditions));
     }
     json
 }

@@ -7,10 +7,11 @@ use pintle_json::Json;
 use super::authorizer::{self, UserAuthorizer};
 use super::{params, request};
 use crate::auth::{Binding, BoundPolicy};
-use crate::kinds::{Cluster, GroupResource, Kind};
+use crate::kinds::{Cluster, GroupResource, Kind, RequestTarget};
 use crate::policy::{Candidate, Inputs, Matched, matches, name_of};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
+use crate::request::Subresource;
 
 /// A policy that matches a request, with a matching binding and one of its parameters.
 pub(super) struct Invocation<'p> {
@@ -43,7 +44,10 @@ impl<'a> Review<'a> {
     pub(super) fn new(registry: &'a Registry, request: &'a AdmissionRequest<'a>) -> Self {
         let own = &request.target.kind;
         let all = registry.kinds();
-        let others = all.versions_of(&own.store).filter(|kind| kind.group != own.group || kind.version != own.version);
+        // Events are also served in another group.
+        let is_other =
+            |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
+        let others = all.kinds().filter(is_other);
         let kinds = std::iter::once(own).chain(others).cloned().collect();
         let namespace = match request.target.namespace.as_str() {
             "" => None,
@@ -82,8 +86,16 @@ impl<'a> Review<'a> {
 
     fn matched(&self) -> Matched<'_> {
         let (object, old_object) = (self.object(), self.request.old);
-        let is_namespace = self.request.target.kind.group.is_empty() && self.request.target.kind.plural == "namespaces";
-        let namespace = if is_namespace { object.or(old_object) } else { self.namespace.as_deref() };
+        let target = self.request.target;
+        let writes = matches!(self.request.operation, Operation::Create | Operation::Update);
+        let namespace = match is_namespace(&target.kind) {
+            // As in kube-apiserver, a subresource cannot move a Namespace out of a selector.
+            true if writes && target.subresource == Subresource::None => object.or(old_object),
+            true => old_object,
+            false => self.namespace.as_deref(),
+        };
+        // The options of a connect have no labels, so no selector matches them.
+        let object = object.filter(|_| self.request.operation != Operation::Connect);
         Matched { object, old_object, namespace }
     }
 
@@ -106,7 +118,7 @@ impl<'a> Review<'a> {
                 if !resources.is_null() && matches(resources, &candidates, &matched).is_none() {
                     continue;
                 }
-                match params::collect(self.registry, &policy.spec, &binding.spec, &self.request.target.namespace) {
+                match params::collect(self.registry, &policy.spec, &binding.spec, namespace_of(self.request.target)) {
                     Ok(params) => invocations.extend(
                         params
                             .into_iter()
@@ -145,6 +157,16 @@ impl<'a> Review<'a> {
             namespace: self.namespace.as_deref().map(request::namespace),
         }
     }
+}
+
+/// Returns whether the kind is `Namespace`.
+fn is_namespace(kind: &Kind) -> bool {
+    kind.group.is_empty() && kind.plural == "namespaces"
+}
+
+/// Returns the namespace of a request. The namespace of an existing Namespace is its own name.
+pub(super) fn namespace_of(target: &RequestTarget) -> &str {
+    if is_namespace(&target.kind) { &target.name } else { &target.namespace }
 }
 
 /// Converts an object from one version of its kind to another version.

@@ -1,8 +1,12 @@
 //! The admission plugin for ValidatingAdmissionPolicy.
 
-use super::review::{Invocation, Misconfigured, Review};
+use std::sync::Arc;
+
+use super::is_exempt;
+use super::review::{Converted, Invocation, Misconfigured, Review};
 use crate::auth::{Binding, BoundPolicy};
 use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
 use crate::policy::{Denial, Verdict};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Plugin};
@@ -15,15 +19,20 @@ pub(in crate::registry) struct ValidatingPolicies;
 impl Plugin for ValidatingPolicies {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         let policies = registry.policies.validating(&registry.db);
-        if policies.is_empty() || request.target.kind.group == "admissionregistration.k8s.io" {
+        if policies.is_empty() || is_exempt(&request.target.kind) {
             return Ok(Vec::new());
         }
         let review = Review::new(registry, request);
         let mut denials = Vec::new();
+        let mut converted: Option<(Arc<Kind>, Converted<'_>)> = None;
         for invocation in review.invocations(&policies) {
             match invocation {
                 Ok(invocation) => {
-                    let inputs = review.converted(&invocation.kind);
+                    // Conversions copy the object, so bindings and parameters share them.
+                    let (_, inputs) = match converted.take().filter(|(kind, _)| Arc::ptr_eq(kind, &invocation.kind)) {
+                        Some(known) => converted.insert(known),
+                        None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
+                    };
                     let verdict = invocation.policy.compiled.evaluate(&inputs.inputs(invocation.param.as_deref()));
                     act(request, &invocation, verdict, &mut denials);
                 }
