@@ -200,8 +200,8 @@ fn deletion_by_name_is_caught() {
             }
         })
     };
-    not_converged(kit(true).survives_stale_views(0..100), "configmaps default/blog.data.precious: \"data\" -> absent");
-    kit(false).survives_stale_views(0..8).unwrap();
+    not_converged(kit(true).survives_stale_views(8..100), "configmaps default/blog.data.precious: \"data\" -> absent");
+    kit(false).survives_stale_views(8..14).unwrap();
 }
 
 /// Names its child by the domain and deletes it when the site is gone. A site that is created again with the same name and another domain looks
