@@ -84,8 +84,8 @@ pub(crate) enum Outcome {
     Final,
 }
 
-/// The maximum wait that a server can ask for. If the server asks for a longer wait, the caller gets the response
-/// instead.
+/// The maximum wait that the client accepts from a server. If the server asks for a longer wait, the caller gets the
+/// response instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause after a lost connection.
