@@ -171,7 +171,7 @@ pub(crate) struct Feed {
 pub(crate) enum FeedEnd {
     /// The feed was read so slowly that it lost changes.
     TooSlow,
-    /// The resource was removed or renewed.
+    /// The resource was removed, or its history was dropped by a renewal.
     Ended,
 }
 
