@@ -89,8 +89,8 @@ impl Waiters {
         waker
     }
 
-    /// Adds a task that found no key to the waiting tasks. A task that already has an ID keeps its position. Returns a source that must be dropped
-    /// outside the lock.
+    /// Adds a task that found no key to the waiting tasks. A task that already has an ID keeps its
+    /// position. Returns a source that must be dropped outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
