@@ -51,7 +51,7 @@ impl Denial {
 /// The result of the evaluation of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// The failed validations. The actions of the binding determine their effect.
+    /// The failed validations. The binding's actions determine whether a failed validation denies the request, warns or is audited.
     pub(crate) denials: Vec<Denial>,
     /// The failed audit annotations, which always deny the request.
     pub(crate) annotation_denials: Vec<Denial>,

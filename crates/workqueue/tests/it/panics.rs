@@ -187,7 +187,7 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped. A waker of an executor may do that.
+/// A waker that uses the queue when it is called and when it is dropped. An executor may have such wakers.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
