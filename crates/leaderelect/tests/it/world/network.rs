@@ -85,9 +85,9 @@ pub(crate) struct Sender {
     pub(crate) incarnation: u64,
     /// The half of the lock that the write changes.
     pub(crate) half: usize,
-    /// On the clock of the world.
+    /// The time at which the write was sent, on the clock of the world.
     pub(crate) sent: Instant,
-    /// On the clock of the node.
+    /// The same time, on the clock of the node.
     pub(crate) sent_locally: Duration,
 }
 
