@@ -21,9 +21,9 @@
 //! other values by unit ([`Measure::Figure`]). If a program cannot measure a figure, it omits the figure, and the rows that need the figure
 //! stay empty.
 //!
-//! A program that needs a server gets `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
-//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` names the
-//! processes of that server ([`Around::Servers`]).
+//! A program that needs a server gets the argument `--server URL` ([`Around::Pods`], one server for all sides) or `--server KUBECONFIG`
+//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` contains the
+//! process IDs of that server ([`Around::Servers`]).
 //!
 //! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that other
 //! programs on the machine affect all sides. Each [`Measure`] makes one row of medians. The *ratio* is the number of times that our side is

@@ -2,9 +2,9 @@
 //!
 //! Each client is a program that fails at the first step that differs from a real cluster: kubectl, client-go
 //! (`crates/bench/go/conformance`), Python, JavaScript and Java (`crates/conformance/clients`), and kube
-//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped, and the last line of output names
-//! it. A skipped client counts as failed with `--all` or if `--only` names it. Each tool downloads its dependencies into its usual cache.
-//! Build output is written to the target folder.
+//! (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is skipped, and the last line of output
+//! contains its name. A skipped client counts as failed with `--all`, or if `--only` contains its name. Each tool downloads its
+//! dependencies into its usual cache. Build output is written to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};

@@ -225,7 +225,7 @@ impl Failure {
     }
 }
 
-/// Creates details that name an object.
+/// Creates details with the name, group and kind of an object.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }

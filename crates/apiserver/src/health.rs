@@ -109,7 +109,7 @@ impl Health {
         Running(self)
     }
 
-    /// Makes a check fail, or restores it.
+    /// Makes the check fail if `fails` is true. Otherwise, the check passes again.
     pub(crate) fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {

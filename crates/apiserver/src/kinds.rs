@@ -1,7 +1,7 @@
 //! The kinds that the server serves, with their names, stores and rules.
 //!
 //! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds, to which custom resource definitions add kinds at run
-//! time. The [`Strategy`] of a kind has all rules other than names and flags.
+//! time. The names and flags of a kind are fields of its [`Kind`]. All its other rules are in its [`Strategy`].
 
 use std::sync::{Arc, OnceLock};
 

@@ -69,8 +69,8 @@ use crate::server::{ApiServer, StartError};
 ///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
 ///   effects there.
 /// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. Impersonated users
-///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the client that the plan was started
-///   with. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
+///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the user of the plan's client. If a
+///   forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
 /// - All state is lost when the plan ends. All requested collections are kept in memory.
 /// - Generated names, allocated addresses and allocated ports differ from the values that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, the Lease is also held in the plan. Disable leader election in the planned

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 /// The verb of a request for a resource. Its text is the name in Kubernetes, such as `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
-    /// POST of an object, or to a subresource.
+    /// POST to a collection or to a subresource.
     Create,
     /// DELETE of one object.
     Delete,

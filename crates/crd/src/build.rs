@@ -94,7 +94,7 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // The server drops the status of a create if it is a subresource.
+        // If the status is a subresource, the server drops the status in a create.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

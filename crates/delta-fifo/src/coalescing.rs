@@ -52,8 +52,8 @@ pub enum Delivery {
     /// Like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except the last states of deleted
     /// objects.
     Newest,
-    /// Delivers each change separately and in order, also for different keys. If `bound` changes are queued, a new change is merged into
-    /// the last queued change of its key. It is then delivered before changes of other keys that were queued earlier.
+    /// Delivers each change separately, and all changes in order, even for different keys. If `bound` changes are queued, a new change is
+    /// merged into the last queued change of its key. It is then delivered before changes of other keys that were queued earlier.
     /// [`joined`](CoalescingFifo::joined) counts these merges.
     Ordered {
         /// The number of changes that are kept separate. A change of a key without a queued change is queued even if the bound is reached.

@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     /// Replaces all queued objects by the objects of the list, in its order. Until the queue has synced, each new list counts as the first
     /// list.
     ///
-    /// The queue ignores the resourceVersion. Other stores use it.
+    /// This queue ignores the resourceVersion, which other stores use.
     ///
     /// # Errors
     ///

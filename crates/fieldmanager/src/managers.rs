@@ -23,7 +23,7 @@ pub(super) struct ManagerId {
 /// The fields that a manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version whose field names the paths use.
+    /// The API version of the paths. The names of fields can differ between versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,

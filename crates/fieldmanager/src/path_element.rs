@@ -19,7 +19,7 @@ pub enum PathElement {
     Index(i64),
 }
 
-/// A value with an order. The order is null, false, true, numbers, strings, and then all other values.
+/// A JSON value that can be sorted. The order is null, false, true, numbers, strings, and then all other values.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 

@@ -237,7 +237,7 @@ struct MembersSerializer {
     /// The key for the next value of a map.
     key: Text,
     variant: Option<&'static str>,
-    /// Whether the members are a number that keeps its text, in the form that `serde_json` uses.
+    /// Whether the struct represents a number as text, in the format of `serde_json`.
     is_number: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The environment variables and paths that a program's configuration depends on.
+//! The environment variables and paths that affect the configuration of a program.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -42,7 +42,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // Remove these overrides, because a service account has no contexts, clusters and users to choose from.
+    // Remove these overrides, because a service account has only one context, cluster and user.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {

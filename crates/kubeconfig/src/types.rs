@@ -57,7 +57,7 @@ pub struct Kubeconfig {
     /// The users.
     #[serde(default, with = "de::users")]
     pub users: BTreeMap<String, AuthInfo>,
-    /// Data of other programs.
+    /// Data that other programs store in the kubeconfig.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields, such as `preferences`.

@@ -134,7 +134,7 @@ impl Audit {
         findings
     }
 
-    /// Reports two halves that name different holders. A write changes one half after the other, so the first
+    /// Reports two halves that have different holders. A write changes one half after the other, so the first
     /// observation of such a version is not reported.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {

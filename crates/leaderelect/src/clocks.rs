@@ -104,8 +104,8 @@ const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this often, also from tasks that
-    /// several electors share, so it must not block.
+    /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this method often. Some calls come
+    /// from tasks that several electors share, so it must not block.
     fn now(&self) -> Now;
 
     /// Waits until `deadline` has passed on any clock. Returns immediately if it has already passed. The method may

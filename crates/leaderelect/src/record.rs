@@ -101,7 +101,8 @@ impl LockState {
         same_raw && self.version.uid == earlier.version.uid && self.record == earlier.record
     }
 
-    /// Stores the version of `later`, which [repeats](Self::repeats) this state.
+    /// Replaces the version of this state with the version of `later`, unless that version is older. The two states have the same
+    /// election record, see [`repeats`](Self::repeats).
     pub(crate) fn repeated_as(&mut self, later: &Self) {
         if later.version.is_before(&self.version) != Some(true) {
             self.version = later.version.clone();

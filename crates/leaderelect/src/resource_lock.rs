@@ -1,4 +1,4 @@
-//! Locks that are selected by client-go's names of lock kinds.
+//! Locks of the kinds for which client-go has names, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;

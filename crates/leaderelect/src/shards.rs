@@ -44,7 +44,8 @@ pub struct ShardsConfig {
     /// no replica with another number leads a shard.
     pub shards: u32,
     /// The configuration of the electors. All leases also get the [label](SHARDS_LABEL), and only this label selects
-    /// them. Other labels may differ between replicas. Then the last writer of a lease determines them.
+    /// them. The values of other labels may differ between replicas. In this case, a lease has the values of its last
+    /// writer.
     pub electors: LeaseGroupConfig,
 }
 

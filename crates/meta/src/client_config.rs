@@ -385,9 +385,9 @@ pub enum PluginPolicy {
     AllowAll,
     /// No program may run.
     DenyAll,
-    /// Only these programs may run. An entry is a path, or a name to look up in `PATH`. A program is allowed if the
-    /// configuration names it exactly as the list does, or if both names resolve to the same file. The list must not be
-    /// empty, and paths must not contain `.`, `..` or double slashes.
+    /// Only these programs may run. An entry is a path, or a name to look up in `PATH`. A program is allowed if its
+    /// name in the configuration is equal to an entry, or if both resolve to the same file. The list must not be empty,
+    /// and paths must not contain `.`, `..` or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 

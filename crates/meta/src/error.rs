@@ -272,7 +272,7 @@ impl ApiError {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// Returns whether the server cannot handle the request now and names a delay before a retry: client-go's
+    /// Returns whether the server cannot handle the request now and returned a delay before a retry: client-go's
     /// `IsServerTimeout`.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)

@@ -63,8 +63,8 @@ pub trait Timer: Clock {
         None
     }
 
-    /// Returns an ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses the timer of an executor only
-    /// while a task of this executor waits.
+    /// Returns an ID of the executor to which this [detached](Self::detached) timer is bound. A work queue uses the timer of an executor
+    /// only while a task of this executor waits.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {

@@ -60,8 +60,8 @@ impl Connection {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel, and how
-    /// the connection ended if it has ended.
+    /// Waits until `decide` returns a value. The arguments of `decide` are the content of the error channel and the
+    /// end of the connection. The second argument is `None` if the connection has not ended.
     ///
     /// # Cancel safety
     ///

@@ -376,7 +376,7 @@ impl RestClient {
         self.verb(Method::PUT)
     }
 
-    /// Returns a PATCH request. The content type names the patch format.
+    /// Returns a PATCH request. The content type determines the patch format.
     pub fn patch(&self, content_type: &str) -> Request {
         self.verb(Method::PATCH).header("content-type", content_type)
     }
@@ -398,7 +398,7 @@ impl RestClient {
         Self { shared: self.shared.clone(), root: root.into() }
     }
 
-    /// Returns the namespace to use if a request names none.
+    /// Returns the namespace for requests without a namespace.
     pub fn default_namespace(&self) -> &str {
         &self.shared.default_namespace
     }

@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, S
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
-/// The error of a request. Each message names the request, without secrets.
+/// The error of a request. Each message contains the request, without secrets.
 ///
 /// # Examples
 ///

@@ -18,7 +18,7 @@ use crate::RestClient;
 
 /// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
 ///
-/// The first lookup fetches the discovery documents and caches them. A lookup that misses the cache fetches them again.
+/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the documents again.
 /// Therefore, it finds a resource whose definition was created a moment ago. Concurrent misses share one fetch, and at
 /// least a second passes between two fetches.
 ///

@@ -30,7 +30,7 @@ use crate::{Error, RestClient};
 /// One request to the API server. Chained setters build it, and methods such as [`send`](Self::send) send it.
 ///
 /// If a setter finds an error, the request stores this error, and later setters do nothing. Sending then returns that
-/// error before any I/O. A request can be sent more than once, also concurrently. Each send counts its own retries.
+/// error before any I/O. A request can be sent several times, even concurrently. Each send counts its own retries.
 ///
 /// # Examples
 ///

@@ -35,7 +35,7 @@ use crate::request::Body;
 ///   resourceVersion, a DELETE with a precondition, and an apply.
 /// - A repeated create of a generated name would silently create a second object.
 /// - A failed connect is returned, as in client-go. The error says that a retry is safe, but the caller has its own
-///   deadlines and back-off. A missed deadline is also returned.
+///   deadlines and back-off. The error of a missed deadline is also returned without a retry.
 /// - A body that can be read only once is never sent again.
 /// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
 ///   or the reused connection was dead.
@@ -84,8 +84,8 @@ pub(crate) enum Outcome {
     Final,
 }
 
-/// The maximum wait that a server can ask for. If the server asks for a longer wait, the caller gets the response
-/// instead.
+/// The maximum wait that the client accepts from a server. If the server asks for a longer wait, the caller gets the
+/// response instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause after a lost connection.

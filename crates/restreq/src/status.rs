@@ -26,7 +26,7 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the server's status from the body. If the body has none, builds one from the HTTP response.
+/// Returns the server's status from the body. If the body contains no status, this function creates one from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
     // A proxy may respond with 504 and the body of another response. That body is not a rejection of this request.

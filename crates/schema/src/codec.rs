@@ -20,7 +20,7 @@ pub enum BodyFormat<'a> {
     Protobuf,
 }
 
-/// The version and kind that the request URL names.
+/// The version and kind according to the request URL.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The version, in the form `version` or `group/version`.

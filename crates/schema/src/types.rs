@@ -259,7 +259,7 @@ impl Type {
         }
     }
 
-    /// Returns whether the key names a field of a struct. Returns false for the key of a map.
+    /// Returns whether the key is the name of a struct field. Returns false for the key of a map.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }

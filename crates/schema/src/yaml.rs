@@ -448,7 +448,7 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Returns the form with an exponent if Go would use it instead of the form with all digits. `printed` is Rust's form with an exponent.
+/// Converts a number that Rust formatted with an exponent to Go's form with an exponent. Returns `None` if Go would write all digits instead.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;

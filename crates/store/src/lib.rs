@@ -334,7 +334,7 @@ impl VersionedStore {
     }
 
     /// Keeps a snapshot of a resource at a revision until a change after the revision is dropped from the log. The snapshot takes little
-    /// memory, because the log contains all objects that have changed since.
+    /// memory, because the log contains all objects that have changed after the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
         // A caller may pass a future revision, because of an injected fault. Such a snapshot is not kept, because the objects will differ
         // at that revision.

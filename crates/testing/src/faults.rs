@@ -168,7 +168,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent now. If `true`, wakes `waker` when they may continue.
+    /// Returns whether watches must be silent now. If they must, `waker` is woken when they may continue.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

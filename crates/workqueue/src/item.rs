@@ -56,7 +56,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         &self.key
     }
 
-    /// Returns the highest priority that the key was added with.
+    /// Returns the highest priority of all adds of the key before it was dequeued.
     pub fn priority(&self) -> i32 {
         self.priority
     }

@@ -61,7 +61,7 @@ pub enum MetricsStyle {
     ControllerRuntime,
 }
 
-/// The bounds of controller-runtime's histograms, in seconds. The first ten are client-go's.
+/// The bounds of controller-runtime's histograms, in seconds. The first ten bounds are client-go's.
 const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
 /// controller-runtime's limit on the number of `priority` label values per queue.

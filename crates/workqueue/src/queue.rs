@@ -191,7 +191,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.add_all(keys);
     }
 
-    /// Adds `key` with `options`. A queued key keeps the highest priority that it was added with.
+    /// Adds `key` with `options`. A queued key has the highest priority of all its adds.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
         let hash = self.shared.hash(&key);

@@ -25,7 +25,8 @@ pub(crate) struct State<K> {
     latest: u64,
 }
 
-/// A critical section. Dropping it, also during a panic, releases the lock, wakes waiters, and then drops values outside the lock.
+/// A critical section. Dropping it releases the lock, wakes waiters, and then drops values outside the lock. This also happens during a
+/// panic.
 pub(crate) struct Section<'a, K> {
     /// `None` after the lock was released.
     state: Option<MutexGuard<'a, State<K>>>,

@@ -89,8 +89,8 @@ impl Waiters {
         waker
     }
 
-    /// Lists a task that found no key. A task that has an ID keeps its position. Returns a source that must be dropped
-    /// outside the lock.
+    /// Adds a task that found no key to the waiting tasks. A task that already has an ID keeps its
+    /// position. Returns a source that must be dropped outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -197,8 +197,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes a waiter that is no longer listed from the tasks of its executor. A thread is removed from the threads, and as the
-    /// timekeeper.
+    /// Removes the remaining data about a waiter that no longer waits. A task is removed from the tasks of its executor. A thread is
+    /// removed from the threads, and is no longer the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);

@@ -292,7 +292,7 @@ fn key_is_dequeued_when_first_task_is_never_polled() {
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // The first ring is at the end of the delay. The polled task is second in line, and this ring must wake it.
+    // The alarm first rings when the delay ends. The polled task is second in line, and this ring must wake it.
     unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);

@@ -62,8 +62,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // Test repeated cycles of one key in an otherwise empty queue, after the queue has made its first
-        // allocations.
+        // Add and take one key 1000 times, in an otherwise empty queue that has already made its first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -74,8 +73,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Test keys that are added and then removed while the queue is otherwise empty, while another key stays
-        // in the queue, and while up to 200 such keys are queued.
+        // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. There,
+        // each key is removed 0, 1 or 200 adds later.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

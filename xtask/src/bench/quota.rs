@@ -80,7 +80,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // If an earlier run was interrupted, its group still exists. If the group has processes, another run uses it.
+        // If an earlier run was interrupted, its group still exists. But if the group contains processes, another run still uses it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

@@ -78,7 +78,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in a module's code that name the module's own crate, with their lines.
+/// Returns the paths in a module's code that refer to the module's own crate, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));

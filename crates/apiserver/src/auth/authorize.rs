@@ -10,7 +10,8 @@ use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
 /// The decision on a request. It does not implement `PartialEq`, so a caller must match on [`Allowed`](Self::Allowed)
-/// to permit a request. A comparison with the other variant could give a wrong result because of the error in it.
+/// to permit a request. A comparison of two `NoOpinion` values could give a wrong result, because their errors
+/// may differ.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// The request is allowed. The text is the reason.

@@ -128,7 +128,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error names the written resource, even if the missing role belongs to another resource.
+        // As in kube-apiserver, the error contains the written resource, even if the missing role belongs to another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });

@@ -10,7 +10,7 @@ pub(super) struct Right {
     pub(super) thing: Thing,
 }
 
-/// The URL or the resource that a right refers to.
+/// The URL or the resource of a right.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Url(String),

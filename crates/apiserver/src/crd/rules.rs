@@ -26,7 +26,7 @@ pub(crate) use field_path::is_valid as is_valid_field_path;
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of its nested schemas. Nested schemas without rules are absent.
+/// The rules of a schema and of its nested schemas. Nested schemas that contain no rules are left out.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
     rules: Vec<CompiledRule>,

@@ -36,7 +36,8 @@ pub(super) fn validate_within(
 }
 
 /// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or the handling of
-/// [`STEP_OF_TEXT`] bytes of text in a value or an error. Branches multiply the steps. Without a limit, validation could take hours for a
+/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each
+/// branch of an `anyOf`, and nested branches multiply the steps. Without a limit, validation could take hours for a
 /// schema and an object of legal sizes.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 

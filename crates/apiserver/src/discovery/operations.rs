@@ -308,7 +308,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text that names the group and version in operation IDs. It follows the verb.
+/// Returns the text for the group and version in operation IDs. It follows the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }

@@ -112,8 +112,8 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     Reply::Raw { code: 200, headers, body }
 }
 
-/// Returns the encoding of the first clause of `Accept` that names a supported media type. Returns `None` if there is
-/// no such clause.
+/// Returns the encoding for the first supported media type in the `Accept` header. Returns `None` if there is no such
+/// clause.
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {

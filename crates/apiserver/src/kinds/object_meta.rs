@@ -93,15 +93,15 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
 /// The metadata checks that the update validation of a kind repeats. They follow the generic checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
-    /// Only the checks for updates.
+    /// Repeats only the checks for updates.
     Update,
-    /// Only the checks for new objects.
+    /// Repeats only the checks for new objects.
     Whole,
-    /// First the checks for updates, then the checks for new objects.
+    /// Repeats first the checks for updates, then the checks for new objects.
     UpdateThenWhole,
-    /// First the checks for new objects, then the checks for updates.
+    /// Repeats first the checks for new objects, then the checks for updates.
     WholeThenUpdate,
-    /// The checks for new objects, twice.
+    /// Repeats the checks for new objects twice.
     WholeTwice,
 }
 

@@ -56,7 +56,7 @@ pub(crate) enum PostStep {
     /// Changes a subresource with an internal request of the server, including validation and admission. The change can run more than once.
     /// A dry run only checks whether the change is possible.
     Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
-    /// Deletes the object that the request names.
+    /// Deletes the target object of the request.
     Delete(DeleteOptions),
 }
 

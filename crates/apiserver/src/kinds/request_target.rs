@@ -1,4 +1,4 @@
-//! The object or collection that a request names, [`RequestTarget`].
+//! The object or collection to which a request refers: [`RequestTarget`].
 
 use std::sync::Arc;
 

@@ -51,7 +51,8 @@ impl Denial {
 /// The result of the evaluation of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// The failed validations. The actions of the binding determine their effect.
+    /// The failed validations. The actions of the binding determine whether they deny the request,
+    /// and whether they produce warnings.
     pub(crate) denials: Vec<Denial>,
     /// The failed audit annotations, which always deny the request.
     pub(crate) annotation_denials: Vec<Denial>,

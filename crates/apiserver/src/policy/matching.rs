@@ -21,7 +21,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) is_namespaced: bool,
 }
 
-/// The objects that selectors are compared with.
+/// The objects against which selectors are matched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matched<'a> {
     pub(crate) object: Option<&'a Json>,

@@ -42,7 +42,7 @@ pub(crate) struct AdmissionRequest<'a> {
     pub(crate) target: &'a RequestTarget,
     /// The existing object. `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,
-    /// The new object, or the body. `None` for a delete.
+    /// The new object, or the body of a POST that stores no object. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,

@@ -26,7 +26,7 @@ pub(crate) enum Deleted {
     Held(Served),
     /// The removed object. This is the response for some kinds and for a dry run.
     Object(Served),
-    /// A Status that names the removed object.
+    /// A Status with the name of the removed object.
     Gone(Box<Status>),
 }
 

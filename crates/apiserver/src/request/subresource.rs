@@ -1,6 +1,6 @@
 //! The subresources that the server supports.
 
-/// The subresource that a request names. `None` means the object itself.
+/// The subresource in the path of a request. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subresource {
     #[default]

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The time limit for a request head, measured from its first byte. For the first head of a connection, it is measured from the accept.
+/// The time limit for a request head, measured from its first byte. For the first head of a connection, the limit
+/// is measured from the time at which the connection was accepted.
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection without a request.
 const IDLE: Duration = Duration::from_secs(90);

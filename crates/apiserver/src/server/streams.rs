@@ -67,6 +67,6 @@ where
 
 /// Sets the deadline of the current response if the response belongs to an HTTP/2 stream.
 pub(super) fn answer_by(deadline: Instant) {
-    // For HTTP/1, there is no such task-local variable, and `Activity` enforces the deadline.
+    // A request over HTTP/1 runs without this task-local variable. `Activity` enforces its deadline.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

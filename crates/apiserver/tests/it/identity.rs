@@ -189,7 +189,7 @@ async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
     let answer = who_am_i(&server, "weak", &[account]).await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
-    // The groups of the service account apply only if the request names no groups.
+    // The groups of the service account apply only if the request contains no groups.
     let explicit = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
     assert_eq!((explicit.code, &explicit.body["details"]["kind"]), (403, &json!("groups")), "{:?}", explicit.body);
     // A malformed service account name is an ordinary user name.

@@ -82,7 +82,7 @@ async fn managed_fields_are_dropped_when_they_exceed_the_limit() {
     for name in ["made", "put", "patched"] {
         let path = format!("{CONFIG_MAPS}/{name}");
         assert_eq!(get(&server, &path).await.body["metadata"]["managedFields"], Json::Null, "{name}");
-        // An apply needs managed fields, so it fails.
+        // An apply has to write managed fields. The object has no space for them, so the apply fails.
         let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
         let headers = [("content-type", "application/apply-patch+yaml")];
         let applied = send(&server, Method::PATCH, &format!("{path}?fieldManager=m"), &headers, &wish).await;

@@ -102,7 +102,8 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
 async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec add two levels. In managed fields, objects are four levels deeper, and lists are one entry.
+    // The object and its spec add two levels. In managed fields, nested
+    // objects are four levels deeper than in the object itself. Nested lists are not deeper there, because a list is a single entry.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {

@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // Continue with the order of the queue.
+            // The model takes the order of its keys from the queue.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }

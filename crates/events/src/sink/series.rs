@@ -123,8 +123,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns whether a retry would be rejected again. The error "already exists" is not such a rejection. It means that
-/// an earlier attempt created the event, so the event can be patched.
+/// Returns whether a retry would be rejected again. The error "already exists" is no reason to give up: an earlier attempt
+/// created the event, so the event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Each secret in these tests has this value, as text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// The collected output, and the names of the types that it came from.
+/// The collected output, and the names of the printed types.
 #[derive(Default)]
 struct Shown {
     text: String,

@@ -1,4 +1,4 @@
-//! Tests of validation. Each problem names its field.
+//! Tests of validation. Each problem contains its field.
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 

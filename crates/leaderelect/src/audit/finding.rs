@@ -93,7 +93,7 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of the lock name different holders, so no contender leads.
+    /// The two halves of the lock have different holders, so no contender leads.
     Disagree,
     /// The record is unreadable, so no contender can lead.
     Malformed {

@@ -41,7 +41,8 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // A watch event during the request may be later than the write. Then the event determines when to read.
+                // An event that the watch reported during the request may describe a change after the write. In this case, the
+                // event determines when to read.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }

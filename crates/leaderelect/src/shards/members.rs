@@ -186,7 +186,7 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Returns the state of a member's lease. Each version is a renewal.
+    /// Returns the state of a member's lease. Each version renews the lease.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
         let holder_identity = format!("host-{index}_x");

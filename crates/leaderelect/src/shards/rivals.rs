@@ -85,9 +85,9 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         self.members.send_modify(|members| {
             found.iter().for_each(|(name, state)| members.record(name, state, *lease_duration, now));
         });
-        // Compare with the time at which the request was sent. A lease that expired earlier was not renewed in time:
-        // otherwise, the list would have contained the renewal. A lease that expired later may have been renewed after
-        // the server read it, so it still counts as led.
+        // A rival leads if its lease expires after the time at which the request was sent. A lease that expired earlier
+        // was not renewed in time: otherwise, the list would have contained the renewal. A lease that expired later may
+        // have been renewed after the server read it, so it still counts as led.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 

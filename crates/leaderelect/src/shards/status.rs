@@ -18,7 +18,7 @@ impl ShardsStatus {
         &self.name
     }
 
-    /// Returns the election of this replica's membership lease, which no other replica contends for.
+    /// Returns the election of this replica's membership lease. No other replica contends for this lease.
     pub fn member(&self) -> &ElectionStatus {
         &self.member
     }

@@ -105,8 +105,8 @@ async fn free_lock_is_taken_in_the_watched_version() {
     a.stop().await;
     pass(0.05).await;
     assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
-    // These are the requests of the release, and the write of the next leader, which does not read. The other
-    // candidates observe this write and do not write.
+    // The release sends a get and an update. The next leader sends the second update, without reading first. The
+    // other candidates observe this update and send nothing.
     assert_eq!(take_verbs(&server), ["get", "update", "update"]);
 }
 

@@ -277,7 +277,7 @@ fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// Clock rates. One clock runs 1.45 times as fast as the other. The limit for the default durations is 1.5.
+/// The rates of two clocks. One clock runs 1.45 times as fast as the other. With the default durations, a factor below 1.5 is safe.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]

@@ -108,7 +108,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // The due time of each renewal is 50 ms after a whole sixteenth.
+    // Each renewal runs 50 ms late. If renewals are batched, the time of the next one is rounded down, which removes these 50 ms.
     for (retry, next) in [(2_000, 4_000), (1_000, 2_050), (1_060, 2_170)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };

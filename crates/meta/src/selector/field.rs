@@ -152,7 +152,7 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value to compare with.
+    /// Returns the value of the requirement, with which the field is compared.
     pub fn value(&self) -> &str {
         &self.value
     }

@@ -19,7 +19,7 @@ pub enum EvictionOutcome {
     Blocked {
         /// The delay before a retry that the server asks for, if any. kubectl retries every 5 s.
         retry_after: Option<Duration>,
-        /// The server's status. Its causes name the budget.
+        /// The server's status. The causes in it contain the name of the PodDisruptionBudget.
         status: Box<Status>,
     },
 }

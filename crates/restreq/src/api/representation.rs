@@ -107,7 +107,7 @@ pub struct TableRow {
 
 impl<T> Api<T> {
     /// Returns an `Api` for the metadata of the same objects: client-go's metadata client. The server sends only the
-    /// metadata, also in lists and watches. An informer then stores only the metadata.
+    /// metadata, even in lists and watches. An informer then stores only the metadata.
     ///
     /// It supports reads, patches and deletes. Creating or replacing an object returns an error without I/O, because
     /// that would erase everything but the metadata.

@@ -1,4 +1,5 @@
-//! Tests against a real kube-apiserver. `PINTLE_TEST_KUBECONFIG` names a kubeconfig whose user has all permissions.
+//! Tests against a real kube-apiserver. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig whose user has all
+//! permissions.
 //!
 //! Each test creates its own namespace and deletes it at the end.
 

@@ -1,5 +1,5 @@
-//! Commands, logs and ports of pods of a real cluster. `PINTLE_TEST_KUBECONFIG` names a kubeconfig. `PINTLE_TEST_POD` names a running
-//! pod with a shell, as `namespace/name`, and `PINTLE_TEST_POD_PORT` a port of it that sends back what it receives.
+//! Commands, logs and ports of pods of a real cluster. `PINTLE_TEST_KUBECONFIG` is the path of a kubeconfig. `PINTLE_TEST_POD` is the
+//! `namespace/name` of a running pod with a shell. `PINTLE_TEST_POD_PORT` is a port of this pod that sends all received data back.
 
 use std::io;
 

@@ -66,7 +66,7 @@ impl Shown {
         self.debug(error);
     }
 
-    /// Prints the error of a request, and the errors that it converts to.
+    /// Prints the error of a request, and all errors into which it can be converted.
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),

@@ -301,7 +301,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
                 .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
         ]
     });
-    // Bare numbers cannot be frames: `1` `2` would be read as 12.
+    // Numbers without a container cannot be frames: `1` `2` would be read as 12.
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 

@@ -1,4 +1,4 @@
-//! The envelope of a protobuf message, and the frame of a watch event. The envelope names the kind of the object.
+//! The envelope of a protobuf message, and the frame of a watch event. The envelope contains the kind of the object.
 
 use std::sync::Arc;
 

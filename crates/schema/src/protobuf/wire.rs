@@ -24,7 +24,7 @@ pub(super) fn length(number: u32, length: usize, to: &mut Vec<u8>) {
     digits(length as u64, to);
 }
 
-/// Appends a message field. `write` appends its content.
+/// Appends a message field. `write` must append the content of the message.
 pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     tag(number, 2, to);
     let start = to.len();

@@ -104,8 +104,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Returns whether the scanner must read more tokens before it can return the first token. This is the case if the first token may turn
-    /// out to be a key.
+    /// Returns whether the scanner must read more tokens before it can return the first token. It must if a later token could show that
+    /// the first token is a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);

@@ -275,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`. They differ at each revision.
+    /// Returns five characters to append to `generateName`. Each revision of the store gives other characters.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;

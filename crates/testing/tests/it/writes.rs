@@ -11,7 +11,7 @@ fn post() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// Returns the code, reason and message of an error, and the object that it is about.
+/// Returns the code, reason and message of an error, and the object in its details.
 fn answer(error: &ApiError) -> (u16, String, String, String) {
     let status = error.status().unwrap_or_else(|| panic!("no status: {error}"));
     let details = status.details.clone().unwrap_or_default();

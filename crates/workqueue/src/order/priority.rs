@@ -126,7 +126,7 @@ mod tests {
         since: u64,
     }
 
-    /// Keys in the order in which they were pushed or got their priority. With ageing, also the duration of a step.
+    /// Keys in the order in which they were pushed or got their priority. With ageing, the value also contains the duration of a step.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {

@@ -22,7 +22,7 @@ fn queue() -> (Queue, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// A task that waits in `get`. Only the test polls it.
+/// A task that waits in `get`. The test polls it directly, without a runtime.
 struct Task<'a> {
     get: Pin<Box<Get<'a, usize, ManualClock>>>,
     wakes: Arc<Wakes>,

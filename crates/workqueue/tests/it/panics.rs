@@ -187,7 +187,7 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped. A waker of an executor may do that.
+/// A waker that uses the queue when it is called and when it is dropped. An executor may have such wakers.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
@@ -252,8 +252,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// After a panic of user code, there may be a key that must be dropped. The keys use the queue in their drop, which would deadlock under
-/// the lock.
+/// After a panic of user code, there may be a key that must be dropped. When a key of this test is dropped, it uses the queue. That would
+/// deadlock if the queue were still locked.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();

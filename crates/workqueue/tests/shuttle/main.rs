@@ -59,7 +59,7 @@ fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// A counter that a thread can wait for.
+/// A counter with a method that waits until the counter reaches a value.
 #[derive(Clone)]
 struct Count {
     count: Arc<AtomicUsize>,

@@ -143,8 +143,8 @@ impl<'a> ContainerStatuses<'a> {
         }
     }
 
-    /// Returns the resources that a container is charged for. During a resize, each quantity is the maximum of the current and the desired
-    /// quantity.
+    /// Returns the resource quantities that a container charges to the quota. During a resize, each quantity is the maximum of the current
+    /// and the desired quantity.
     fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
         let mut requested = Amounts::at(container, &format!("/resources/{side}"));
         let reports = match of_type {

@@ -8,7 +8,7 @@ use crate::kinds::{Kinds, RequestTarget};
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 use crate::store::key;
 
-/// The state of the owner that a reference names.
+/// The state of the owner in an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerState {
     Present,

@@ -77,7 +77,7 @@ fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &m
         errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
-        // As in kube-apiserver, the error names the root schema, even for a nested `$schema`.
+        // As in kube-apiserver, the error has the path of the root schema, even for a nested `$schema`.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {

@@ -53,7 +53,8 @@ impl Machine {
         (false, steps)
     }
 
-    /// Follows the instructions that consume no character. Returns whether they lead to a match.
+    /// Follows the instructions that consume no character. Returns whether one of them
+    /// reaches a match.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {

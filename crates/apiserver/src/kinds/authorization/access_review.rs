@@ -123,7 +123,7 @@ fn selector_errors(selector: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Returns the user that a review is about.
+/// Returns the user whose permissions a review checks.
 fn subject(review: &Json) -> User {
     User {
         name: review.text("/spec/user").into(),

@@ -178,8 +178,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors for each scope. There is one error for each resource in the quota for which a quota
-/// with this scope may not have a limit.
+/// Returns the number of errors for each scope. A quota with a scope may limit only some of the standard
+/// resources. Each other standard resource in the quota is one error for this scope.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

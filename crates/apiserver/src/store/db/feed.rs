@@ -171,7 +171,7 @@ pub(crate) struct Feed {
 pub(crate) enum FeedEnd {
     /// The feed was read so slowly that it lost changes.
     TooSlow,
-    /// The resource was removed or renewed.
+    /// The resource was removed, or its history was dropped by a renewal.
     Ended,
 }
 
@@ -215,7 +215,7 @@ impl Feed {
         }
     }
 
-    /// Returns whether the resource was removed or renewed. No more changes follow in this case.
+    /// Returns whether the resource was removed, or its history was dropped by a renewal. If so, no more changes follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }

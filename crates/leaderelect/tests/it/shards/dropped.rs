@@ -1,4 +1,4 @@
-//! Tests of dropped runs, and what the next run waits for.
+//! Tests of dropped runs, and of the waits of the next run.
 
 use std::sync::Mutex;
 use std::time::Duration;

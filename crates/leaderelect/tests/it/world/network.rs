@@ -78,14 +78,16 @@ impl Line {
     }
 }
 
-/// The sender of a write. Also the time of sending, on the clock of the world and on the clock of the sender.
+/// The node that sent a write, and the time at which it sent the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
     /// The half of the lock that the write changes.
     pub(crate) half: usize,
+    /// The time at which the write was sent, on the clock of the world.
     pub(crate) sent: Instant,
+    /// The same time, on the clock of the node.
     pub(crate) sent_locally: Duration,
 }
 

@@ -6,7 +6,7 @@ use pintle_schema::quantity;
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, annotation_key_errors, label_key_faults};
 
-/// The container resources that variables and files can refer to.
+/// The container resources to which variables and files can refer.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
