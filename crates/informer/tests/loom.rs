@@ -174,7 +174,7 @@ fn eviction_beside_readers_drops_no_held_object() {
 }
 
 #[test]
-fn concurrent_readers_of_an_undecodable_object_get_the_earlier_state() {
+fn concurrent_readers_of_undecodable_object_get_earlier_state() {
     let _turn = TURN.lock();
     explore(|_| {
         let objects = Objects::<Counted>::new(1 << 20);

@@ -23,7 +23,7 @@ const BUDGETS: &[(&str, Counts)] = &[
     ("controller", Counts { phrases: 1, names: 0 }),
     ("delta-fifo", Counts { phrases: 3, names: 0 }),
     ("informer", Counts { phrases: 2, names: 0 }),
-    ("leaderelect", Counts { phrases: 7, names: 0 }),
+    ("leaderelect", Counts { phrases: 4, names: 0 }),
     ("workqueue", Counts { phrases: 2, names: 0 }),
 ];
 

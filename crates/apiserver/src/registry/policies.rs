@@ -2,6 +2,7 @@
 
 mod authorizer;
 mod mutating;
+mod namespace;
 mod param_rights;
 mod params;
 mod request;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_cel::{Authorizer, Decision, Question};
 
-use super::review::namespace_of;
+use super::namespace::namespace_of;
 use crate::auth::{self, Attributes};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::AdmissionRequest;

@@ -3,7 +3,7 @@
 use pintle_json::{Json, json};
 use pintle_meta::FieldValidation;
 
-use super::review::namespace_of;
+use super::namespace::namespace_of;
 use crate::kinds::Kind;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use crate::request::options::{DeleteOptions, WriteOptions};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::authorizer::{self, UserAuthorizer};
+use super::namespace::{is_namespace, namespace_of};
 use super::{params, request};
 use crate::auth::{Binding, BoundPolicy};
 use crate::kinds::{Cluster, GroupResource, Kind, RequestTarget};
@@ -157,16 +158,6 @@ impl<'a> Review<'a> {
             namespace: self.namespace.as_deref().map(request::namespace),
         }
     }
-}
-
-/// Returns whether the kind is `Namespace`.
-fn is_namespace(kind: &Kind) -> bool {
-    kind.group.is_empty() && kind.plural == "namespaces"
-}
-
-/// Returns the namespace of a request. The namespace of an existing Namespace is its own name.
-pub(super) fn namespace_of(target: &RequestTarget) -> &str {
-    if is_namespace(&target.kind) { &target.name } else { &target.namespace }
 }
 
 /// Converts an object from one version of its kind to another version.
