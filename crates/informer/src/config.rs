@@ -132,7 +132,7 @@ pub enum DecodePolicy {
     /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists each object at once.
     OnArrival,
     /// Stores the JSON of objects, and decodes an object at its first read, once for all readers. The type's
-    /// [`Metadata`](pintle_meta::Metadata) must be that of the JSON. If there is a transform, objects are decoded when they arrive, because the
+    /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they arrive, because the
     /// transform may change their metadata.
     ///
     /// An object that cannot be decoded is found at its first read, or by a check that runs when the informer was idle for a second. Until

@@ -132,7 +132,7 @@
 //!
 //! These decode nothing: keys and [`Metadata`](pintle_meta::Metadata) of events, label selectors, [metadata
 //! indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and lists from the server. If labels, annotations,
-//! finalizers or owners of an object are read, they stay in memory beside its JSON.
+//! finalizers or owners of an object are read, they stay in memory in addition to its JSON.
 //!
 //! The last check in the table finds objects that cannot be decoded. It decodes each object once after its last change, and drops the result.
 //! If the informer is busy for 30 seconds, the check takes at most a tenth of the time of one processor.

@@ -137,7 +137,7 @@ impl<T: Object> Object for Stored<T> {
     }
 }
 
-/// Parses the metadata of an object. Metadata that cannot be parsed is empty: the decode error of the object tells what is wrong.
+/// Parses the metadata of an object. Metadata that cannot be parsed is empty: the decode error of the object has the reason.
 fn parse_metadata(json: &[u8]) -> ObjectMeta {
     serde_json::from_slice(json).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ const SHARED: &[(&str, &str)] = &[
     ("Controller", ENGINE),
     ("Error", "each crate has its own error type, as is the custom in Rust"),
     ("Manager", ENGINE),
-    ("Objects", "the client's cache and the server's store each have an iterator over objects"),
+    ("Objects", "the client's cache and the server's store each have a set of objects"),
     ("Reconciler", ENGINE),
 ];
 

@@ -8,7 +8,7 @@ use super::authorizer::{self, UserAuthorizer};
 use super::namespace::{is_namespace, namespace_of};
 use super::{params, request};
 use crate::auth::{Binding, BoundPolicy};
-use crate::kinds::{Cluster, GroupResource, Kind, RequestTarget};
+use crate::kinds::{Cluster, GroupResource, Kind};
 use crate::policy::{Candidate, Inputs, Matched, matches, name_of};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
