@@ -53,7 +53,7 @@ async fn wait(_: Arc<Certificate>, _: Context<Certificate>) -> Result<Action> {
 async fn create_objects(cluster: &Cluster) -> Result<()> {
     for (name, count) in [("site", 40), ("slow", 9), ("broken", 6), ("hostile", 1), ("blocking", 1)] {
         for number in 1..=count {
-            let map = ConfigMap { metadata: ObjectMeta::new("default", &format!("{name}-{number}")) };
+            let map = ConfigMap { metadata: ObjectMeta::new("default", format!("{name}-{number}")) };
             cluster.api().create(&map, &WriteOptions::default()).await?;
         }
     }

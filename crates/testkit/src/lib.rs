@@ -79,6 +79,8 @@
 //!   thread blocks the test.
 //! - No report shows the values of a Secret.
 
+#![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]
+
 mod fields;
 mod generate;
 mod journal;

@@ -67,12 +67,16 @@ impl<T> From<T> for Allowed<T> {
 /// assert_eq!(quota.to_string(), "team-a has 20 websites already");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denial {
+pub struct Denial(Box<Refusal>);
+
+/// The parts of a denial. They are boxed, so that results of handlers are small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Refusal {
     message: String,
     reason: Reason,
     code: u16,
     causes: Vec<StatusCause>,
-    pub(crate) notes: Notes,
+    notes: Notes,
 }
 
 impl Denial {
@@ -99,60 +103,64 @@ impl Denial {
     }
 
     fn with(code: u16, reason: Reason, message: String) -> Self {
-        Self { message, reason, code, causes: Vec::new(), notes: Notes::default() }
+        Self(Box::new(Refusal { message, reason, code, causes: Vec::new(), notes: Notes::default() }))
     }
 
     /// Adds another invalid field.
     #[must_use]
     pub fn and_invalid(mut self, field: impl Into<String>, message: impl Into<String>) -> Self {
         let (field, message) = (field.into(), message.into());
-        if !self.message.is_empty() {
-            self.message.push_str("; ");
+        if !self.0.message.is_empty() {
+            self.0.message.push_str("; ");
         }
-        self.message.push_str(&format!("{field}: {message}"));
-        self.causes.push(StatusCause { reason: "FieldValueInvalid".into(), message, field });
+        self.0.message.push_str(&format!("{field}: {message}"));
+        self.0.causes.push(StatusCause { reason: "FieldValueInvalid".into(), message, field });
         self
     }
 
     /// Sets the HTTP status code of the client's request. The API server replaces codes below 400 by 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
-        self.code = code;
+        self.0.code = code;
         self
     }
 
     /// Sets the reason for programs.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
-        self.reason = reason;
+        self.0.reason = reason;
         self
     }
 
     /// Adds a warning. See [`Allowed::warn`].
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
-        self.notes.warn(warning.as_ref());
+        self.0.notes.warn(warning.as_ref());
         self
     }
 
     /// Adds an annotation to the audit event. See [`Allowed::audit`].
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.notes.audit.insert(key.into(), value.into());
+        self.0.notes.audit.insert(key.into(), value.into());
         self
+    }
+
+    pub(crate) fn into_notes(self) -> Notes {
+        self.0.notes
     }
 
     /// Returns the status that the client gets. The service adds the name and the kind of the object to its details.
     pub fn status(&self) -> Status {
-        let details = StatusDetails { causes: self.causes.clone(), ..StatusDetails::default() };
-        let details = (!self.causes.is_empty()).then_some(details);
-        Status { details, ..Status::failure(self.code, self.reason.clone(), &self.message) }
+        let details = StatusDetails { causes: self.0.causes.clone(), ..StatusDetails::default() };
+        let details = (!self.0.causes.is_empty()).then_some(details);
+        Status { details, ..Status::failure(self.0.code, self.0.reason.clone(), &self.0.message) }
     }
 }
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 

@@ -129,7 +129,7 @@ impl Webhook {
         }
         let causes = status.details.take().map(|details| details.causes).unwrap_or_default();
         status.details = Some(StatusDetails { causes, ..details });
-        let Notes { warnings, audit } = denial.notes;
+        let Notes { warnings, audit } = denial.into_notes();
         let status: Option<Status> = Some(status);
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }

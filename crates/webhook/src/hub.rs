@@ -75,10 +75,12 @@ pub struct Hub<H> {
     versions: BTreeMap<String, Version<H>>,
 }
 
+type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
+
 /// The functions of one version, by its `apiVersion`.
 struct Version<H> {
     /// Decodes an object. Returns the hub, and the metadata as the Rust type writes it.
-    read: Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>,
+    read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
     /// Returns whether the Rust type has a field for this part of the metadata. The object has that part.
     knows: fn(&Value, &str) -> bool,

@@ -87,6 +87,7 @@ mod registration;
 mod review;
 #[cfg(feature = "server")]
 mod server;
+#[allow(clippy::result_large_err, reason = "an error is a response, too")]
 mod service;
 mod webhook;
 mod webhooks;

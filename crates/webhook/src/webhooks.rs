@@ -68,6 +68,7 @@ pub struct Webhooks {
 }
 
 /// A webhook of either sort.
+#[allow(clippy::large_enum_variant, reason = "a program has a few, each in an `Arc`")]
 pub(crate) enum Route {
     Admission(Webhook),
     Conversion(Conversion),
@@ -85,6 +86,7 @@ impl Webhooks {
     /// # Panics
     ///
     /// Panics if another webhook has the same path. Give one of them a [name](Webhook::name).
+    #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
         self.route(webhook.path(), Route::Admission(webhook))
     }

@@ -34,6 +34,7 @@ pub(super) struct Script {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a script has a few events")]
 pub(super) enum Event {
     /// The user's next step.
     Step,
