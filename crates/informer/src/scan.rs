@@ -258,7 +258,7 @@ impl Outline {
         Cow::Owned(pruned)
     }
 
-    /// Creates the record of an object. Returns `None` if the object has no usual metadata, so that only the decoder can tell whether it is
+    /// Creates the record of an object. Returns `None` if the object has no usual metadata, so that only the decoder can find out whether it is
     /// valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
         let name = self.text(json, Field::Name).filter(|name| !name.is_empty())?;
