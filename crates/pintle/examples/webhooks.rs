@@ -68,7 +68,7 @@ async fn main() -> pintle::Result<()> {
     let definition = CustomResourceDefinition::merge([Website::crd(), OldWebsite::crd()])?;
     let serve = |manager: Manager| manager.install_definition(definition).webhooks(address, directory.path(), webhooks);
     if std::env::args().any(|argument| argument == "--cluster") {
-        return Ok(serve(Manager::infer("websites")?).run_until_signal().await?);
+        return serve(Manager::infer("websites")?).run_until_signal().await;
     }
     let (cluster, stop) = (Cluster::embedded().await?, CancellationToken::new());
     let mut config = ClientConfig::new(format!("https://{address}"));

@@ -137,7 +137,8 @@ pub(crate) struct CompiledPolicy {
     /// The indexes of the variables by name.
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
-    pub(super) audit_annotations: Vec<Expression>,
+    /// The expressions by the keys of their annotations.
+    pub(super) audit_annotations: Vec<(String, Expression)>,
     /// The mutations of a MutatingAdmissionPolicy.
     pub(super) mutations: Vec<Mutation>,
     is_reinvocable: bool,
@@ -203,7 +204,8 @@ impl CompiledPolicy {
         let validations = validations.collect();
         let audit_annotations = spec.list("/auditAnnotations").map(|annotation| {
             let text = annotation.text("/valueExpression").trim().to_owned();
-            Expression { program: expressions.audit_annotation(&text), text }
+            let key = annotation.text("/key").to_owned();
+            (key, Expression { program: expressions.audit_annotation(&text), text })
         });
         let audit_annotations = audit_annotations.collect();
         let mutations = spec.list("/mutations").map(|mutation| {

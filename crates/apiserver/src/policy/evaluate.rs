@@ -17,6 +17,8 @@ pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 /// The maximum length of the result of a message expression, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
+/// The longest value of an audit annotation, in bytes.
+const MAX_ANNOTATION: usize = 10 * 1024;
 /// The maximum depth of references from variables to other variables. kube-apiserver has no limit.
 const MAX_DEPTH: usize = 64;
 
@@ -40,11 +42,13 @@ pub(crate) struct Denial {
     pub(crate) message: String,
     /// The reason of the Status. `None` means `Invalid`.
     pub(crate) reason: Option<String>,
+    /// The index of the failed validation. It is 0 for other errors.
+    pub(crate) index: usize,
 }
 
 impl Denial {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), reason: None }
+        Self { message: message.into(), reason: None, index: 0 }
     }
 }
 
@@ -56,6 +60,8 @@ pub(crate) struct Verdict {
     pub(crate) denials: Vec<Denial>,
     /// The failed audit annotations, which always deny the request.
     pub(crate) annotation_denials: Vec<Denial>,
+    /// The audit annotations, without the name of the policy.
+    pub(crate) annotations: Vec<(String, String)>,
 }
 
 impl CompiledPolicy {
@@ -77,7 +83,7 @@ impl CompiledPolicy {
         // As in kube-apiserver, message expressions compute the variables again.
         let messages = Scope::new(self, inputs, scope.budget.get());
         let mut verdict = Verdict::default();
-        for (validation, result) in self.validations.iter().zip(results) {
+        for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
             match result.map(|value| value.as_bool()) {
                 Ok(Some(true)) => {}
                 Ok(_) => {
@@ -85,16 +91,19 @@ impl CompiledPolicy {
                         Ok(message) => message,
                         Err(Stop) => return self.failed(format!("failed messageExpression: {OUT_OF_BUDGET}")),
                     };
-                    verdict.denials.push(Denial { message, reason: validation.reason.clone() });
+                    verdict.denials.push(Denial { message, reason: validation.reason.clone(), index });
                 }
-                Err(why) => verdict.denials.extend(self.fails.then(|| Denial::new(why))),
+                Err(why) => verdict.denials.extend(self.fails.then(|| Denial { index, ..Denial::new(why) })),
             }
         }
         let scope = Scope::new(self, inputs, VALIDATION_BUDGET);
-        for annotation in &self.audit_annotations {
+        for (key, annotation) in &self.audit_annotations {
             match scope.evaluate(annotation) {
                 Err(Stop) => return self.failed(OUT_OF_BUDGET.into()),
-                Ok(Ok(_)) => {}
+                Ok(Ok(value)) => {
+                    let text = value.as_str().map(str::trim).filter(|text| !text.is_empty());
+                    verdict.annotations.extend(text.map(|text| (key.clone(), shortened(text, MAX_ANNOTATION))));
+                }
                 Ok(Err(why)) => verdict.annotation_denials.extend(self.fails.then(|| Denial::new(why))),
             }
         }
@@ -262,4 +271,9 @@ impl<'a> Variables<'a> for Scope<'a> {
     fn known(&self, name: &str) -> Option<&Value<'a>> {
         self.data.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
+}
+
+/// Returns the begin of a text, up to a number of bytes.
+fn shortened(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
 }

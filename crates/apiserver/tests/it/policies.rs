@@ -315,6 +315,38 @@ async fn large_policies_are_compiled_in_bounded_time() {
     }
 }
 
+#[tokio::test]
+async fn failures_and_annotations_are_audited() {
+    let server = server().await;
+    let constraints = rules(&["configmaps"], &["CREATE"]);
+    let annotations = json!([{"key": "name", "valueExpression": "string(object.metadata.name)"}, {"key": "none", "valueExpression": "null"}]);
+    let validations = json!([{"expression": "true"}, {"expression": "object.metadata.name != 'bad'"}]);
+    let spec = json!({"matchConstraints": constraints, "validations": validations, "auditAnnotations": annotations});
+    post(
+        &server,
+        &format!("{ADMISSION}/validatingadmissionpolicies"),
+        json!({"metadata": {"name": "a"}, "spec": spec}),
+    )
+    .await;
+    let binding = json!({"policyName": "a", "validationActions": ["Audit"]});
+    post(
+        &server,
+        &format!("{ADMISSION}/validatingadmissionpolicybindings"),
+        json!({"metadata": {"name": "b"}, "spec": binding}),
+    )
+    .await;
+    let recorded = || server.audit().records().last().expect("a record").annotations.clone();
+    assert_eq!(create(&server, "good", json!({})).await.0, 201);
+    assert_eq!(recorded(), [("a/name".to_owned(), "good".to_owned())].into());
+    assert_eq!(create(&server, "bad", json!({})).await.0, 201);
+    let failure: Json = recorded()["validation.policy.admission.k8s.io/validation_failure"].parse().expect("JSON");
+    let expected = json!([{
+        "message": "failed expression: object.metadata.name != 'bad'", "policy": "a", "binding": "b",
+        "expressionIndex": 1, "validationActions": ["Audit"],
+    }]);
+    assert_eq!(failure, expected);
+}
+
 fn one_rule(group: &str, resource: &str, operations: &[&str]) -> Json {
     json!({"resourceRules": [{
         "apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource],

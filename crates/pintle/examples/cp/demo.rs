@@ -16,7 +16,9 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     ensure!(fs::read_to_string(root.path().join("site/index.html"))? == page);
     download(&pods, "default/web-1", "site/index.html", local.path()).await?;
     ensure!(fs::read_to_string(local.path().join("index.html"))? == page);
-    let missing = download(&pods, "default/web-1", "missing", local.path()).await.unwrap_err();
-    println!("as expected: {missing:#}");
+    match download(&pods, "default/web-1", "missing", local.path()).await {
+        Ok(()) => anyhow::bail!("the file does not exist"),
+        Err(missing) => println!("as expected: {missing:#}"),
+    }
     Ok(())
 }

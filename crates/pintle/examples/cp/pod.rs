@@ -75,7 +75,7 @@ async fn run(mut socket: WebSocketStream<TcpStream>, mut child: Child) -> anyhow
                         stdin.write_all(&data[1..]).await?;
                     }
                 }
-                Some(Ok(Message::Binary(data))) if data == &[255, 0][..] => stdin = None,
+                Some(Ok(Message::Binary(data))) if *data == [255, 0] => stdin = None,
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return Ok(()),
             },

@@ -1,6 +1,9 @@
 //! The admission plugin for ValidatingAdmissionPolicy.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use pintle_json::{Json, json};
 
 use super::is_exempt;
 use super::review::{Converted, Invocation, Misconfigured, Review};
@@ -23,7 +26,7 @@ impl Plugin for ValidatingPolicies {
             return Ok(Vec::new());
         }
         let review = Review::new(registry, request);
-        let mut denials = Vec::new();
+        let (mut denials, mut audited) = (Vec::new(), Audited::new());
         let mut converted: Option<(Arc<Kind>, Converted<'_>)> = None;
         for invocation in review.invocations(&policies) {
             match invocation {
@@ -34,7 +37,7 @@ impl Plugin for ValidatingPolicies {
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
                     };
                     let verdict = invocation.policy.compiled.evaluate(&inputs.inputs(invocation.param.as_deref()));
-                    act(request, &invocation, verdict, &mut denials);
+                    act(request, &invocation, verdict, &mut denials, &mut audited);
                 }
                 Err(Misconfigured { policy, binding, why }) if policy.compiled.fails() => {
                     denials.push(Denial::new(denied(policy, binding, &why)));
@@ -42,9 +45,10 @@ impl Plugin for ValidatingPolicies {
                 Err(_) => {}
             }
         }
+        audited.into_iter().for_each(|(key, value)| request.by.annotate(&key, value));
         match denials.into_iter().next() {
             None => Ok(Vec::new()),
-            Some(Denial { message, reason }) => {
+            Some(Denial { message, reason, .. }) => {
                 let resource = request.target.kind.resource();
                 Err(Failure::denied_by_policy(&resource, &review.name(), &message, reason.as_deref()))
             }
@@ -52,8 +56,31 @@ impl Plugin for ValidatingPolicies {
     }
 }
 
+/// The audit annotations of a request.
+type Audited = BTreeMap<String, String>;
+
+/// The annotation with the first failure that a binding audits.
+const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// Returns the value of the annotation.
+fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[&str]) -> Json {
+    json!([{
+        "message": denial.message,
+        "policy": policy.name,
+        "binding": binding.name,
+        "expressionIndex": denial.index,
+        "validationActions": actions.to_vec(),
+    }])
+}
+
 /// Adds a denial, a warning or both for each failed validation, according to the actions of the binding.
-fn act(request: &AdmissionRequest<'_>, invocation: &Invocation<'_>, verdict: Verdict, denials: &mut Vec<Denial>) {
+fn act(
+    request: &AdmissionRequest<'_>,
+    invocation: &Invocation<'_>,
+    verdict: Verdict,
+    denials: &mut Vec<Denial>,
+    audited: &mut Audited,
+) {
     let Invocation { policy, binding, .. } = invocation;
     let actions: Vec<_> = binding.spec.texts("/validationActions").collect();
     for denial in verdict.denials {
@@ -65,8 +92,20 @@ fn act(request: &AdmissionRequest<'_>, invocation: &Invocation<'_>, verdict: Ver
             );
             request.by.warn(text);
         }
+        if actions.contains(&"Audit") && !audited.contains_key(FAILURE) {
+            audited.insert(FAILURE.into(), failure(policy, binding, &denial, &actions).to_string());
+        }
         if actions.contains(&"Deny") {
             denials.push(Denial { message: denied(policy, Some(binding), &denial.message), ..denial });
+        }
+    }
+    for (key, value) in verdict.annotations {
+        let values = audited.entry(format!("{}/{key}", policy.name)).or_default();
+        // As in kube-apiserver, distinct values of several bindings are joined.
+        if values.is_empty() {
+            *values = value;
+        } else if !values.split(", ").any(|known| known == value) {
+            *values = format!("{values}, {value}");
         }
     }
     let always = verdict.annotation_denials.into_iter();
