@@ -19,6 +19,7 @@ pub(crate) mod json_path;
 mod naming;
 mod pattern;
 mod prune;
+mod ratchet;
 mod rules;
 mod structural;
 #[cfg(test)]

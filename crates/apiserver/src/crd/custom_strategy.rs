@@ -112,7 +112,7 @@ impl Custom {
                        validation";
             return errors.push(FieldError::invalid("<nil>", &Json::Null, why));
         }
-        let mut of_rules = rules::evaluate(tree, object, old);
+        let mut of_rules = rules::evaluate(tree, self.schema(), object, old);
         of_rules.take_warnings().into_iter().for_each(|text| errors.warn(text));
         errors.extend(of_rules);
     }

@@ -116,9 +116,4 @@ impl RuleTree {
         let below = self.properties.values().chain(self.additional.as_deref()).chain(self.items.as_deref());
         own.chain(below.map(Self::estimated_cost)).fold(0, u64::saturating_add)
     }
-
-    /// Returns the rules of a member.
-    fn member(&self, name: &str) -> Option<&Self> {
-        self.properties.get(name).or(self.additional.as_deref())
-    }
 }

@@ -8,6 +8,7 @@ use pintle_json::Json;
 use super::field_path::FieldPath;
 use super::formats;
 use super::pattern::STEP_OF_TEXT;
+use super::ratchet::{by_keys, is_unchanged, keys};
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
@@ -51,7 +52,7 @@ struct Validation {
 
 impl Validation {
     fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
-        if old != Some(value) && !is_reordered(schema, value, old) {
+        if !old.is_some_and(|old| is_unchanged(schema, value, old)) {
             self.changed(schema, value, old, path);
         }
     }
@@ -420,27 +421,6 @@ fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
         }
     }
     found
-}
-
-/// Returns the values of an item's map keys, joined to one text.
-fn keys(list: &Structural, item: &Json) -> String {
-    let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
-    keys.map(|key| key.unwrap_or_default() + "\n").collect()
-}
-
-/// Returns a map from keys to items. If several items have the same keys, the map contains the first item.
-fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
-    items.iter().rev().map(|item| (keys(list, item), item)).collect()
-}
-
-/// Returns whether a list map has the same items as before, in any order.
-fn is_reordered(schema: &Structural, value: &Json, old: Option<&Json>) -> bool {
-    let (Json::Array(items), Some(Json::Array(old))) = (value, old) else { return false };
-    if schema.list_type != "map" || items.len() != old.len() {
-        return false;
-    }
-    let old = by_keys(schema, old);
-    items.iter().all(|item| old.get(&keys(schema, item)) == Some(&item))
 }
 
 /// Returns the JSON type as named in messages. A number without a fraction is an integer.

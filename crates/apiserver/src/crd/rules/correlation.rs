@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use pintle_json::Json;
 
 use super::RuleTree;
+use crate::crd::ratchet::is_unchanged;
+use crate::crd::structural::Structural;
 
 /// A value with its old value, and the rule for failures of an unchanged value.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +37,9 @@ impl<'a> Correlation<'a> {
     }
 
     /// Returns whether a failure of a rule for the value becomes a warning.
-    pub(super) fn is_unchanged(&self, tree: &RuleTree, value: &Json) -> bool {
+    pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
         match self.ratchet {
-            Ratchet::Compare => self.old.is_some_and(|old| tree.is_same(value, old)),
+            Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),
             Ratchet::Above(is_unchanged) => is_unchanged,
             Ratchet::Never => false,
         }
@@ -54,10 +56,10 @@ impl<'a> Correlation<'a> {
     }
 
     /// Returns the correlations of the items of a list.
-    pub(super) fn items(&self, tree: &RuleTree, value: &Json, items: &[Json]) -> Vec<Self> {
+    pub(super) fn items(&self, tree: &RuleTree, shape: &Structural, value: &Json, items: &[Json]) -> Vec<Self> {
         let Some(keys) = &tree.list_keys else {
             let ratchet = match self.ratchet {
-                Ratchet::Compare => Ratchet::Above(self.is_unchanged(tree, value)),
+                Ratchet::Compare => Ratchet::Above(self.is_unchanged(shape, value)),
                 other => other,
             };
             return vec![Self { old: None, ratchet }; items.len()];
@@ -65,30 +67,6 @@ impl<'a> Correlation<'a> {
         let old = self.old.and_then(Json::as_array).map_or(&[][..], |items| &items[..]);
         let old: HashMap<_, _> = old.iter().rev().map(|item| (key(keys, item), item)).collect();
         items.iter().map(|item| Self { old: old.get(&key(keys, item)).copied(), ratchet: self.ratchet }).collect()
-    }
-}
-
-impl RuleTree {
-    /// Returns whether two values are equal. The items of a list of the type `map` may be in another order.
-    fn is_same(&self, new: &Json, old: &Json) -> bool {
-        if new == old {
-            return true;
-        }
-        match (new, old) {
-            (Json::Array(new), Json::Array(old)) if self.list_keys.is_some() && new.len() == old.len() => {
-                let keys = self.list_keys.as_deref().unwrap_or_default();
-                let old: HashMap<_, _> = old.iter().map(|item| (key(keys, item), item)).collect();
-                new.iter().all(|item| {
-                    let before = old.get(&key(keys, item));
-                    before.is_some_and(|old| self.items.as_ref().map_or(item == *old, |tree| tree.is_same(item, old)))
-                })
-            }
-            (Json::Object(new), Json::Object(old)) if new.len() == old.len() => new.iter().all(|(name, value)| {
-                let before = old.get(name.as_str());
-                before.is_some_and(|old| self.member(name).map_or(value == old, |tree| tree.is_same(value, old)))
-            }),
-            _ => false,
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use pintle_json::Json;
 use super::correlation::Correlation;
 use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::crd::field_path::FieldPath;
+use crate::crd::structural::Structural;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
 /// The maximum length of the result of a message expression, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
@@ -13,13 +14,13 @@ const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. For an update, `old` is the stored object.
+/// Evaluates the rules for an object. `shape` is the schema of the tree. For an update, `old` is the stored object.
 ///
 /// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. If the total cost of the rules exceeds the budget,
 /// no further rule is evaluated.
-pub(crate) fn evaluate(tree: &RuleTree, object: &Json, old: Option<&Json>) -> FieldErrors {
+pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run { errors: FieldErrors::default(), budget: OBJECT_BUDGET, is_over: false };
-    run.value(tree, object, Correlation::of_object(old), FieldPath::Start(""));
+    run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
 }
 
@@ -31,28 +32,35 @@ struct Run {
 }
 
 impl Run {
-    fn value(&mut self, tree: &RuleTree, value: &Json, correlation: Correlation<'_>, path: FieldPath<'_>) {
+    fn value(
+        &mut self,
+        (tree, shape): (&RuleTree, &Structural),
+        value: &Json,
+        correlation: Correlation<'_>,
+        path: FieldPath<'_>,
+    ) {
         // Rules are not evaluated for a null value. The rules of the enclosing schema can check it.
         if value.is_null() || self.is_over {
             return;
         }
-        self.rules(tree, value, &correlation, path);
+        self.rules((tree, shape), value, &correlation, path);
         match value {
             Json::Array(items) => {
-                let Some(below) = tree.items.as_deref() else { return };
-                let correlations = correlation.items(tree, value, items);
+                let (Some(below), Some(of_items)) = (tree.items.as_deref(), shape.items.as_deref()) else { return };
+                let correlations = correlation.items(tree, shape, value, items);
                 for (at, (item, correlation)) in items.iter().zip(correlations).enumerate() {
-                    self.value(below, item, correlation, path.item(at));
+                    self.value((below, of_items), item, correlation, path.item(at));
                 }
             }
             Json::Object(members) => {
                 let is_root = matches!(path, FieldPath::Start(_));
                 for (name, member) in members {
+                    let Some(shape) = shape.member(name) else { continue };
                     let correlation = correlation.member(name, is_root);
                     if let Some(below) = tree.properties.get(name.as_str()) {
-                        self.value(below, member, correlation, path.member(name));
+                        self.value((below, shape), member, correlation, path.member(name));
                     } else if let Some(below) = &tree.additional {
-                        self.value(below, member, correlation, FieldPath::Key(&path, name));
+                        self.value((below, shape), member, correlation, FieldPath::Key(&path, name));
                     }
                 }
             }
@@ -60,7 +68,13 @@ impl Run {
         }
     }
 
-    fn rules(&mut self, tree: &RuleTree, value: &Json, correlation: &Correlation<'_>, path: FieldPath<'_>) {
+    fn rules(
+        &mut self,
+        (tree, shape): (&RuleTree, &Structural),
+        value: &Json,
+        correlation: &Correlation<'_>,
+        path: FieldPath<'_>,
+    ) {
         let Some(schema) = tree.schema.as_deref().filter(|_| !tree.rules.is_empty()) else { return };
         let old = correlation.old.map(|old| schema.value(old));
         let activation = Activation::new().bind_result("self", schema.value(value));
@@ -86,7 +100,7 @@ impl Run {
             match self.evaluate(rule, variables) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let is_warning = !rule.uses_old_self && correlation.is_unchanged(tree, value);
+                    let is_warning = !rule.uses_old_self && correlation.is_unchanged(shape, value);
                     self.fail(tree, rule, value, &activation, path, is_warning);
                 }
                 Err(why) => self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why)),

@@ -4,6 +4,8 @@ use pintle_json::{Json, json};
 
 use super::{RuleTree, evaluate};
 use crate::crd::definition_errors::schema_errors;
+use crate::crd::pattern::Patterns;
+use crate::crd::structural::Structural;
 
 fn rules(rules: &[&str]) -> Json {
     rules.iter().map(|rule| json!({"rule": rule})).collect::<Vec<_>>().into()
@@ -16,7 +18,7 @@ fn schema(spec: Json) -> Json {
 /// Returns the errors and warnings of a write.
 fn write(schema: &Json, new: Json, old: Option<Json>) -> (Vec<String>, Vec<String>) {
     let tree = RuleTree::read(schema).expect("there are rules");
-    let mut errors = evaluate(&tree, &new, old.as_ref());
+    let mut errors = evaluate(&tree, &Structural::read(schema, &mut Patterns::default()), &new, old.as_ref());
     let warnings = errors.take_warnings();
     (errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect(), warnings)
 }
@@ -128,4 +130,19 @@ fn rules_of_definitions_are_checked() {
             }
         }
     }
+}
+
+#[test]
+fn undeclared_members_never_ratchet() {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let spec = schema(json!({
+        "type": "object",
+        "properties": {"p": open, "n": {"type": "integer"}},
+        "x-kubernetes-validations": rules(&["self.n > 3"]),
+    }));
+    let closed = json!({"spec": {"n": 1, "p": {}}});
+    assert_eq!(write(&spec, closed.clone(), Some(closed)).0, [""; 0]);
+    let undeclared = json!({"spec": {"n": 1, "p": {"z": 1}}});
+    let failed = ["spec: Invalid value: failed rule: self.n > 3"];
+    assert_eq!(write(&spec, undeclared.clone(), Some(undeclared)).0, failed);
 }

@@ -1,0 +1,84 @@
+//! Determines which values an update leaves unchanged. Errors of unchanged values do not fail the update.
+
+use std::collections::HashMap;
+
+use pintle_json::Json;
+
+use super::structural::Structural;
+
+/// Returns whether a value equals its old value, as kube-apiserver compares them:
+///
+/// - An object with a member that the schema does not declare is never unchanged.
+/// - The items of a list of the type `map` may be in another order.
+pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
+    match (new, old) {
+        (Json::Object(new), Json::Object(old)) => {
+            let is_same = |name: &str, value: &Json| match (schema.member(name), old.get(name)) {
+                (Some(schema), Some(old)) => is_unchanged(schema, value, old),
+                _ => false,
+            };
+            new.len() == old.len() && new.iter().all(|(name, value)| is_same(name, value))
+        }
+        (Json::Array(new), Json::Array(old)) if schema.list_type == "map" => {
+            let before = by_keys(schema, old);
+            let is_same = |item: &Json| match (&schema.items, before.get(&keys(schema, item))) {
+                (Some(schema), Some(old)) => is_unchanged(schema, item, old),
+                _ => false,
+            };
+            new.len() == old.len() && new.iter().all(is_same)
+        }
+        (new, old) => new == old,
+    }
+}
+
+/// Returns the values of the map keys of an item as one string.
+pub(super) fn keys(list: &Structural, item: &Json) -> String {
+    let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
+    keys.map(|key| key.unwrap_or_default() + "\n").collect()
+}
+
+/// Returns a map from keys to items. If several items have the same keys, the map contains the first item.
+pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
+    items.iter().rev().map(|item| (keys(list, item), item)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::super::pattern::Patterns;
+    use super::*;
+
+    fn read(schema: &Json) -> Structural {
+        Structural::read(schema, &mut Patterns::default())
+    }
+
+    #[test]
+    fn undeclared_members_are_never_unchanged() {
+        let declared = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let list = json!({"type": "array", "items": open});
+        for (schema, value, expected) in [
+            (&declared, json!({"a": "x"}), true),
+            (&declared, json!({}), true),
+            (&open, json!({}), true),
+            (&open, json!({"a": "x"}), false),
+            (&map, json!({"a": "x"}), true),
+            (&list, json!([{"a": "x"}]), true),
+        ] {
+            assert_eq!(is_unchanged(&read(schema), &value, &value), expected, "{schema} {value}");
+        }
+    }
+
+    #[test]
+    fn order_matters_except_in_list_maps() {
+        let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}});
+        let list = |kind: &str| json!({"type": "array", "items": item, "x-kubernetes-list-type": kind, "x-kubernetes-list-map-keys": ["k"]});
+        let (old, new) = (json!([{"k": "a", "v": 1}, {"k": "b"}]), json!([{"k": "b"}, {"k": "a", "v": 1}]));
+        let changed = json!([{"k": "b"}, {"k": "a", "v": 2}]);
+        assert!(is_unchanged(&read(&list("map")), &new, &old));
+        assert!(!is_unchanged(&read(&list("map")), &changed, &old));
+        assert!(!is_unchanged(&read(&list("atomic")), &new, &old));
+    }
+}
