@@ -24,6 +24,10 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
         };
         return Err(format!("failed to convert patch object to typed object: {text}"));
     }
+    let mut undeclared = check(of, live).into_iter().filter(|error| error.ends_with("field not declared in schema"));
+    if let Some(error) = undeclared.next() {
+        return Err(format!("failed to convert original object to typed object: {error}"));
+    }
     let mut atomic = Vec::new();
     find_atomic(of, configuration, &mut String::new(), &mut atomic);
     if !atomic.is_empty() {
@@ -99,6 +103,12 @@ mod tests {
             let why = format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {fields}");
             assert_eq!(merged(("v1", "Pod"), &json!({}), &configuration), Err(why), "{configuration}");
         }
+    }
+
+    #[test]
+    fn undeclared_field_of_the_object_is_refused() {
+        let why = merged(("v1", "ConfigMap"), &json!({"date": 1}), &json!({"data": {"a": "b"}})).unwrap_err();
+        assert_eq!(why, "failed to convert original object to typed object: .date: field not declared in schema");
     }
 
     #[test]

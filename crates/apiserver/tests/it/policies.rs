@@ -385,6 +385,45 @@ async fn status_of_a_namespace_cannot_leave_a_selector() {
 }
 
 #[tokio::test]
+async fn policy_sees_fields_of_other_versions() {
+    let server = server().await;
+    let version = |name: &str, field: &str, storage: bool| {
+        let spec = json!({"type": "object", "properties": {field: {"type": "string"}, "both": {"type": "string"}}});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
+    };
+    let definition = json!({
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+            "versions": [version("v1", "old", true), version("v2", "new", false)],
+        },
+    });
+    post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    server.settle().await;
+    let of = json!({"resourceRules": [{
+        "apiGroups": ["example.com"], "apiVersions": ["v2"], "operations": ["CREATE"], "resources": ["gadgets"],
+    }]});
+    let validations = json!([{"expression": "object.apiVersion == 'example.com/v2' && has(object.spec.old)"}]);
+    validating(&server, "a", json!({"matchConstraints": of, "validations": validations})).await;
+    let path = "/apis/example.com/v1/namespaces/default/gadgets";
+    let gadget = |name: &str, spec: Json| json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec});
+    post(&server, path, gadget("a", json!({"old": "x"}))).await;
+    assert_eq!(call(&server, Method::POST, path, gadget("b", json!({"both": "x"}))).await.code, 422);
+    let set = "[JSONPatch{op: 'add', path: '/spec/both', value: 'set'}]";
+    mutating(&server, "m", "Never", patch(set), json!({"matchConstraints": of})).await;
+    let made = post(&server, path, gadget("c", json!({"old": "x"}))).await;
+    assert_eq!((&made["apiVersion"], &made["spec"]), (&json!("example.com/v1"), &json!({"old": "x", "both": "set"})));
+    let keep = apply("Object{spec: Object.spec{both: 'set'}}");
+    mutating(&server, "n", "Never", keep, json!({"matchConstraints": of})).await;
+    let refused = call(&server, Method::POST, path, gadget("d", json!({"old": "x"}))).await;
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    let why = "failed to convert original object to typed object: .spec.old: field not declared in schema";
+    assert!(refused.code == 403 && message.ends_with(why), "{} {message}", refused.code);
+}
+
+#[tokio::test]
 async fn policies_do_not_block_reviews() {
     let server = server().await;
     let of = rules(&["*"], &["*"]);

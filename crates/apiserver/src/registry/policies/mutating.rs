@@ -181,10 +181,9 @@ fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<
     Ok(())
 }
 
-/// Sets the defaults of the kind, and removes fields that the schema of a custom resource does not declare.
+/// Sets the defaults of the kind.
 fn complete(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
-        kind.strategy.prune(object);
         kind.strategy.defaults(object);
     }
 }

@@ -165,6 +165,12 @@ pub(super) fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     if from.group == to.group && from.version == to.version {
         return object.clone();
     }
+    if from.strategy.openapi().is_some() {
+        // The conversion of custom resources changes only the version, and keeps fields that the other version does not have.
+        let mut converted = object.clone();
+        converted.set("apiVersion", to.api_version());
+        return converted;
+    }
     let written = from.api_version();
     let stored = Arc::new(from.strategy.to_stored(object.clone()));
     let mut shown = Arc::unwrap_or_clone(to.strategy.shown(&stored, &written));
