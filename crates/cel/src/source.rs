@@ -41,7 +41,7 @@ pub struct CompileError {
     constant: bool,
 }
 
-/// The findings of a pass. Messages have types, and types can be long, so further findings are dropped after four megabytes.
+/// The findings of the parser or the type checker. Messages have types, and types can be long, so further findings are dropped after four megabytes.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,

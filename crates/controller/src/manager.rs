@@ -178,7 +178,7 @@ impl Manager {
         self
     }
 
-    /// Returns the status of the manager's parts, for health checks and for questions such as who leads. It includes
+    /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads. It includes
     /// parts that are added later, so it can be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()

@@ -41,8 +41,8 @@ use crate::{EventObject, ResourceEvent};
 ///   the event. In the worst case, that is a second state of each known object. A [`NewestSubscription`] avoids this if
 ///   you do not need the old state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
-///   bound. Beyond the bound, a change is merged into the last waiting change of its key, and so overtakes the changes
-///   between them. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
+///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber then
+///   receives it before the changes of other keys that were queued in between. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
 ///
 /// See also [`EventChannel`], which delivers the events to threads without a runtime.
 ///

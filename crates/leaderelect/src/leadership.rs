@@ -129,7 +129,7 @@ impl Leadership {
     /// Waits until the work should end. This is when the elector is asked to stop, when the term is over, and, for
     /// concurrent work, when the work of the callback has ended.
     ///
-    /// After a request to stop, the elector renews the term until the work has ended.
+    /// After a request to stop, the elector keeps renewing the term until the work has ended.
     ///
     /// # Cancel safety
     ///

@@ -54,7 +54,7 @@ pub struct Admission<T> {
     pub object: T,
     /// The stored object, if the operation is an update.
     pub old: Option<T>,
-    /// The resource. Its version is the version of `T`, also if the client used another one.
+    /// The resource. Its version is the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,

@@ -65,7 +65,7 @@ use crate::sync::Arc;
 ///
 /// - The latency is not bounded while all threads of the tokio runtime that sets the timer are busy, even if another runtime is idle.
 ///   Queues that several runtimes share can use [`StdClock`] instead.
-/// - The queue frees the memory of a burst of keys when it has no more keys. A single delayed key prevents this.
+/// - The queue frees the memory of a burst of keys only when it is empty. A single delayed key prevents this.
 /// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
 /// - A delayed add with a higher priority also raises the current priority of a queued key.
 /// - [`replace_after`](Self::replace_after) with a zero delay queues the key, regardless of the [`DelayPolicy`](crate::DelayPolicy).

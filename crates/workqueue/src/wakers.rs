@@ -12,7 +12,7 @@ pub(crate) struct Wakers {
     next_place: u64,
 }
 
-/// The ID of a waiter. Waiters are ordered by their place.
+/// The ID of a waiter. Waiters are ordered by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,

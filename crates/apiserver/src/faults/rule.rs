@@ -71,7 +71,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns whether the fault takes effect during a watch. Such faults are not applied before the request is served.
+    /// Returns whether the fault takes effect during a watch. The server applies such faults to the watch, and not
+    /// before it serves the request.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,

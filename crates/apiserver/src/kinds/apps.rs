@@ -36,7 +36,7 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload with a structured selector. `kind` is the name of the kind in messages. Weaker rules apply to a
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. Weaker rules apply to a
 /// DaemonSet.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];

@@ -15,7 +15,7 @@ pub trait Authorizer: Send + Sync {
     fn authorize(&self, question: &Question) -> Decision;
 }
 
-/// What an expression asks an [`Authorizer`].
+/// A permission check that an expression requests from an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// The namespace and the name of a service account, if the question is not about the user of the request.

@@ -47,7 +47,7 @@ pub(crate) fn set(version: &mut String, revision: &str) {
     }
 }
 
-/// Returns a number without leading zeros. `None` if it is not a number.
+/// Returns the version without leading zeros. `None` if the version is not a number.
 fn digits(version: &str) -> Option<&str> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| version.trim_start_matches('0'))

@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 use pintle_meta::ObjectKey;
 
-/// A key to explain.
+/// The controller and the key in a query for an explanation.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) controller: String,

@@ -55,8 +55,8 @@ impl Manager {
     /// with `at` and `text`; and `last_call`, which is null before the first call ends: `at`, `seconds`, `error` (null after a success) and
     /// `failures` in a row.
     ///
-    /// `/debug.json?controller=website&key=team-a/blog` also explains a key: `explanation` has the `controller` and the members of a key,
-    /// with all causes that are remembered. An unknown controller is an error 404, an invalid query an error 400, each with a text.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member `controller` and the
+    /// members of a key. Its `causes` are all remembered causes, not only the newest three. An unknown controller is an error 404, an invalid query an error 400, each with a text.
     ///
     /// # Examples
     ///

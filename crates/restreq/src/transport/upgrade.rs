@@ -78,7 +78,7 @@ pub(super) async fn round_trip(
     Ok(response)
 }
 
-/// A connection that its only request polls.
+/// A connection without a background task. Its only request polls it.
 struct Driven {
     connection: Connection<TokioIo<Conn>, HttpBody>,
     is_over: bool,

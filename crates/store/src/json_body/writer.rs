@@ -7,7 +7,8 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length of an interned member, in bytes. An interned member has an overhead of about half as many bytes.
+/// The minimum length of an interned member, in bytes. Interning a member has an overhead of about half this
+/// length.
 const MIN_MEMBER_LEN: usize = 256;
 
 /// The minimum length of interned managed fields, in bytes. It is lower than for members, because managed fields are rarely unique.

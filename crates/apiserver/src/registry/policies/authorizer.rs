@@ -66,7 +66,7 @@ fn service_account(namespace: &str, name: &str) -> User {
     }
 }
 
-/// Returns the resource of the request as a question about permissions. The verb is not set.
+/// Returns a [`Question`] about the resource of the request, for the authorizer. The verb is not set.
 pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
     let target = request.target;
     Question {
