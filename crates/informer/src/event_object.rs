@@ -30,7 +30,7 @@ use crate::stored::Stored;
 /// use pintle_meta::{Object, ObjectMeta, PartialObject};
 ///
 /// let pod = Arc::new(PartialObject { metadata: ObjectMeta::new("team-a", "web"), ..PartialObject::default() });
-/// let object = EventObject::from(pod);
+/// let object = EventObject::<PartialObject>::from(pod);
 /// assert_eq!(object.key().as_str(), "team-a/web"); // Decodes nothing.
 /// assert_eq!(object.metadata.name, "web"); // Decodes the object.
 /// let pod: Arc<PartialObject> = Arc::clone(&object);

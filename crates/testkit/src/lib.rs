@@ -32,8 +32,7 @@
 //! #     fn is_ready(&self) -> bool { self.status.as_ref().is_some_and(|status| status.conditions.is_true("Ready")) }
 //! # }
 //!
-//! // `operator` is `fn(Cluster) -> Manager`, and `main` calls it, too.
-//! #[test]
+//! // `operator` is `fn(Cluster) -> Manager`, and `main` calls it, too. In a test file, each function has the attribute `#[test]`.
 //! fn site_is_published_although_writes_fail() -> Result<(), Violation> {
 //!     Kit::new(operator).run(async |lab| {
 //!         lab.fail("patch configmaps", 503, 3);
@@ -43,7 +42,6 @@
 //!     })
 //! }
 //!
-//! #[test]
 //! fn site_survives_a_crash_at_every_request() -> Result<(), Violation> {
 //!     let kit = Kit::new(operator).create(site("blog")).delete::<Website>("blog");
 //!     println!("{}", kit.survives_crashes()?);

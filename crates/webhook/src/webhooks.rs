@@ -31,6 +31,7 @@ use crate::{Endpoint, Webhook};
 /// # Examples
 ///
 /// ```
+/// use bytes::Bytes;
 /// use http::Request;
 /// use http_body_util::Full;
 /// use pintle_meta::ObjectMeta;
@@ -54,7 +55,7 @@ use crate::{Endpoint, Webhook};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut webhooks = Webhooks::new().add(Webhook::mutate(lower_case));
-/// let request = Request::post("/mutate/example.com/v1/websites").body(Full::from("no review"))?;
+/// let request = Request::post("/mutate/example.com/v1/websites").body(Full::<Bytes>::from("no review"))?;
 /// assert_eq!(webhooks.call(request).await?.status(), 400);
 /// # Ok(())
 /// # }
