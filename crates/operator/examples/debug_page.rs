@@ -1,10 +1,10 @@
 //! Serves the debug page of an operator with troubles, on an embedded API server:
 //!
 //! ```sh
-//! cargo run -p pintle-operator --example debug_page
+//! cargo run -p pintle-operator --example debug_page -- 8080
 //! ```
 //!
-//! Then open <http://127.0.0.1:8080/debug>, and end the program with Ctrl-C. With an argument, it serves on another port.
+//! Then open <http://127.0.0.1:8080/debug>, and end the program with Ctrl-C. Without a port, the program ends after a second.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::env::args;
@@ -18,6 +18,7 @@ use pintle_meta::{ObjectKey, ObjectMeta, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Deserialize, Serialize)]
 struct ConfigMap {
@@ -62,7 +63,7 @@ async fn create_objects(cluster: &Cluster) -> Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let port: u16 = args().nth(1).map_or(Ok(8080), |port| port.parse())?;
+    let port = args().nth(1).map(|port| port.parse::<u16>()).transpose()?;
     let cluster = Cluster::embedded().await?;
     create_objects(&cluster).await?;
     let mut shards = cluster.shards("default", "websites", ShardsConfig::default())?;
@@ -71,10 +72,9 @@ async fn main() -> Result<()> {
         blocked_after: Duration::from_millis(300),
         ..ControllerConfig::default()
     };
-    println!("open http://127.0.0.1:{port}/debug");
-    Manager::new("website-controller", cluster)
+    let manager = Manager::new("website-controller", cluster)
         .leader_election()
-        .serve(([127, 0, 0, 1], port))
+        .serve(([127, 0, 0, 1], port.unwrap_or(0)))
         .debug_shards(shards.status())
         .readiness("dns", || Err("the DNS server does not answer".into()))
         .service("shards", async move |stop| {
@@ -87,7 +87,16 @@ async fn main() -> Result<()> {
             Controller::<Certificate>::new()
                 .watches(|map: &ConfigMap| [ObjectKey::new("default", &map.metadata.name)])
                 .reconcile(wait),
-        )
-        .run_until_signal()
-        .await
+        );
+    if let Some(port) = port {
+        println!("open http://127.0.0.1:{port}/debug");
+        return manager.run_until_signal().await;
+    }
+    let stop = CancellationToken::new();
+    let (ended, ()) = tokio::join!(manager.run(&stop), async {
+        sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    });
+    println!("the manager ended: {ended:?}");
+    Ok(())
 }
