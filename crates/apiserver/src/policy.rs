@@ -9,7 +9,7 @@ mod evaluate;
 mod matching;
 mod mutate;
 
-pub(crate) use compile::{CompiledPolicy, Expressions, INSTANTIATION_FAILED, is_identifier};
+pub(crate) use compile::{CompiledPolicy, Expressions, INSTANTIATION_FAILED};
 pub(crate) use evaluate::{Denial, Inputs, Verdict};
 pub(crate) use matching::{Candidate, Matched, matches, name_of};
 pub(crate) use mutate::MutationError;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use names::is_reserved;
-pub use names::{escape, unescape};
+pub use names::{escape, is_identifier, unescape};
 
 use crate::node::Node;
 use crate::types::Type;

@@ -75,37 +75,6 @@ impl Expressions {
     }
 }
 
-/// Returns whether an expression can refer to a variable with this name as `variables.name`.
-pub(crate) fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    let mut characters = name.chars();
-    characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
-        && characters.all(|character| character == '_' || character.is_ascii_alphanumeric())
-        && !RESERVED.contains(&name)
-}
-
 /// The begin of the error text if a constant of an expression cannot be evaluated.
 pub(crate) const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 

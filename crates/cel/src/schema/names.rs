@@ -30,6 +30,18 @@ pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
+/// Returns whether a name is an identifier of CEL and no reserved word.
+///
+/// ```
+/// assert!(pintle_cel::is_identifier("replicas_1"));
+/// assert!(!pintle_cel::is_identifier("namespace"));
+/// ```
+pub fn is_identifier(name: &str) -> bool {
+    name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
+        && name.chars().all(|character| character == '_' || character.is_ascii_alphanumeric())
+        && !is_reserved(name)
+}
+
 /// Returns the identifier with which expressions select a field, or `None` if they cannot select it.
 ///
 /// ```

@@ -23,7 +23,8 @@ impl Value<'_> {
     /// If the value has no form in JSON, a map has a key that is not a string, values are nested deeper than 256 levels, or the JSON has more than
     /// about eight million values and bytes of text.
     pub fn to_json(&self) -> Result<Json, Failure> {
-        json(self, MAX_DEPTH, &mut MAX_SIZE.clone())
+        let mut left = MAX_SIZE;
+        json(self, MAX_DEPTH, &mut left)
     }
 }
 

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::match_errors::{match_resources, only_writes};
 use crate::kinds::check::Check;
 use crate::object::{duplicates, metadata};
-use crate::policy::{Expressions, INSTANTIATION_FAILED, is_identifier};
+use crate::policy::{Expressions, INSTANTIATION_FAILED};
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
@@ -109,7 +109,7 @@ fn variables(spec: &Json, expressions: &mut Expressions) -> FieldErrors {
         let field = format!("spec.variables[{at}].name");
         if name.trim().is_empty() {
             errors.push(FieldError::required(field, "name is not specified"));
-        } else if !is_identifier(name) {
+        } else if !pintle_cel::is_identifier(name) {
             errors.push(FieldError::invalid_text(field, name, "must be a valid CEL identifier"));
         }
         let field = format!("spec.variables[{at}].expression");
