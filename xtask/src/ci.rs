@@ -14,7 +14,8 @@ mod tools;
 use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use xshell::Shell;
@@ -28,7 +29,33 @@ use crate::flags::Ci;
 struct Step {
     name: &'static str,
     about: &'static str,
+    /// Whether the step mostly waits. It then runs beside the steps that follow it.
+    waits: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
+}
+
+impl Step {
+    const fn new(name: &'static str, about: &'static str, run: fn(&Shell) -> anyhow::Result<Done>) -> Self {
+        Self { name, about, waits: false, run }
+    }
+
+    const fn waits(mut self) -> Self {
+        self.waits = true;
+        self
+    }
+
+    fn run(&self, sh: &Shell) -> Outcome {
+        let began = Instant::now();
+        let result = (self.run)(sh);
+        Outcome { step: self.name, took: began.elapsed(), result }
+    }
+}
+
+/// The end of a step.
+struct Outcome {
+    step: &'static str,
+    took: Duration,
+    result: anyhow::Result<Done>,
 }
 
 /// The result of a successful step.
@@ -74,38 +101,68 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
     if flags.only.is_empty() {
         tools::install_ahead(sh);
     }
-    let mut tests = Tally::default();
-    let mut failed = Vec::new();
-    for step in STEPS.iter().filter(|step| flags.only.is_empty() || flags.only.iter().any(|only| only == step.name)) {
-        print!("{:12} ", step.name);
-        std::io::stdout().flush()?;
-        let began = Instant::now();
-        let outcome = (step.run)(sh);
-        let took = began.elapsed().as_secs_f64();
-        match outcome {
+    let mut report = Report::default();
+    let chosen = STEPS.iter().filter(|step| flags.only.is_empty() || flags.only.iter().any(|only| only == step.name));
+    thread::scope(|scope| {
+        let mut waiting = Vec::new();
+        for step in chosen {
+            if step.waits {
+                // A shell cannot be shared between threads.
+                let own = sh.clone();
+                waiting.push(scope.spawn(move || step.run(&own)));
+            } else {
+                // Show which step runs. The steps that wait end later, so no line gets between.
+                print!("{:12} ", step.name);
+                std::io::stdout().flush().ok();
+                report.add(step.run(sh));
+            }
+        }
+        for step in waiting {
+            let outcome = step.join().expect("a step returns its errors");
+            print!("{:12} ", outcome.step);
+            report.add(outcome);
+        }
+    });
+    Ok(report.close(started.elapsed()))
+}
+
+/// The results of all steps.
+#[derive(Default)]
+struct Report {
+    tests: Tally,
+    failed: Vec<&'static str>,
+}
+
+impl Report {
+    fn add(&mut self, Outcome { step, took, result }: Outcome) {
+        let took = took.as_secs_f64();
+        match result {
             Ok(done) => {
                 println!("ok     {took:6.1} s  {}", done.note);
-                tests.add(done.tests);
+                self.tests.add(done.tests);
             }
             Err(error) => {
-                println!("FAILED {took:6.1} s");
-                println!("{error:#}");
-                println!("{} failed; alone: cargo xtask ci --only {}\n", step.name, step.name);
+                println!("FAILED {took:6.1} s\n{error:#}");
+                println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
-                    Ok(error) if error.tests.failed > 0 => tests.add(error.tests),
+                    Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
                     // The step has failed, but no test has failed. Count one failure.
-                    _ => tests.failed += 1,
+                    _ => self.tests.failed += 1,
                 }
-                failed.push(step.name);
+                self.failed.push(step);
             }
         }
     }
-    let took = started.elapsed().as_secs_f64();
-    println!("{:12} {:6} {took:6.1} s", "all", if failed.is_empty() { "ok" } else { "FAILED" });
-    tests.closing_lines.iter().for_each(|line| println!("{line}"));
-    if !failed.is_empty() {
-        println!("failed steps: {}", failed.join(", "));
+
+    /// Prints the totals.
+    fn close(self, took: Duration) -> ExitCode {
+        let Self { tests, failed } = self;
+        println!("{:12} {:6} {:6.1} s", "all", if failed.is_empty() { "ok" } else { "FAILED" }, took.as_secs_f64());
+        tests.closing_lines.iter().for_each(|line| println!("{line}"));
+        if !failed.is_empty() {
+            println!("failed steps: {}", failed.join(", "));
+        }
+        println!("{} passed, {} failed", tests.passed, tests.failed);
+        if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
-    println!("{} passed, {} failed", tests.passed, tests.failed);
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,47 +11,44 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first.
+/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs beside other steps.
 pub(super) const STEPS: &[Step] = &[
-    Step {
-        name: "tidy",
-        about: "the repository's own rules: layers, crate pages, lengths, links, plain language",
-        run: tidy,
-    },
-    Step { name: "fmt", about: "rustfmt would change nothing", run: fmt },
-    Step { name: "clippy", about: "no warning in any target, with all features", run: clippy },
-    Step {
-        name: "alone",
-        about: "each crate builds alone, with default features and with none; so does the README's program",
-        run: alone,
-    },
-    Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
-    Step {
-        name: "election",
-        about: "electors in 20,000 simulated worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
-        run: election,
-    },
-    Step { name: "doctests", about: "every example in the documentation", run: doctests },
-    Step { name: "numbers", about: "the crates that read JSON, with serde_json's `arbitrary_precision`", run: numbers },
-    Step { name: "loom", about: "the concurrent cores under loom: all schedules with few preemptions", run: loom },
-    Step { name: "shuttle", about: "the concurrent cores under shuttle: random schedules", run: shuttle },
-    Step { name: "doc", about: "rustdoc builds without a warning", run: doc },
-    Step { name: "deny", about: "licences, sources and bans of all dependencies", run: deny },
-    Step {
-        name: "conformance",
-        about: "the embedded server gives the recorded answers of a real one, except the listed cases",
-        run: conformance,
-    },
-    Step {
-        name: "examples",
-        about: "every example runs to its end, and kube's client compiles against the embedded server",
-        run: examples,
-    },
-    Step {
-        name: "new-operator",
-        about: "a project of `cargo xtask new-operator` compiles, passes its tests, and prints its definition",
-        run: project::check,
-    },
+    Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
+    Step::new("fmt", "rustfmt would change nothing", fmt),
+    Step::new("clippy", "no warning in any target, with all features", clippy),
+    Step::new(
+        "alone",
+        "each crate builds alone, with default features and with none; so does the README's program",
+        alone,
+    ),
+    Step::new("tests", "unit and integration tests, each with a time limit", tests),
+    Step::new(
+        "election",
+        "electors in 20,000 simulated worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
+        election,
+    ),
+    Step::new(
+        "conformance",
+        "the embedded server gives the recorded answers of a real one, except the listed cases",
+        conformance,
+    )
+    .waits(),
+    Step::new("doctests", "every example in the documentation", doctests),
+    Step::new("numbers", "the crates that read JSON, with serde_json's `arbitrary_precision`", numbers),
+    Step::new("loom", "the concurrent cores under loom: all schedules with few preemptions", loom),
+    Step::new("shuttle", "the concurrent cores under shuttle: random schedules", shuttle),
+    Step::new("doc", "rustdoc builds without a warning", doc),
+    Step::new("deny", "licences, sources and bans of all dependencies", deny),
+    Step::new(
+        "examples",
+        "every example runs to its end, and kube's client compiles against the embedded server",
+        examples,
+    ),
+    Step::new(
+        "new-operator",
+        "a project of `cargo xtask new-operator` compiles, passes its tests, and prints its definition",
+        project::check,
+    ),
 ];
 
 fn tidy(sh: &Shell) -> anyhow::Result<Done> {
