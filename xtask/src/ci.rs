@@ -29,7 +29,7 @@ use crate::flags::Ci;
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step mostly waits. It then runs beside the steps that follow it.
+    /// Whether the step mostly waits. It then runs in parallel with the later steps.
     waits: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }

@@ -11,7 +11,7 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs beside other steps.
+/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs in parallel with other steps.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
