@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use definitions::Definitions;
 pub(crate) use kubernetes::reconcile as reconcile_kubernetes;
 
 use crate::offload::{self, Offload};

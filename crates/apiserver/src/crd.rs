@@ -35,6 +35,8 @@ use pintle_json::Json;
 
 pub(crate) use custom_resource::{kinds, stored_kind};
 pub(crate) use definition::CLEANUP;
+pub use definition_errors::rules::RuleCost;
+pub(crate) use definition_errors::rules::costs as rule_costs;
 pub(crate) use naming::{Taken, has_accepted_names, settle};
 
 use crate::kinds::{GroupResource, Kind, Kinds};

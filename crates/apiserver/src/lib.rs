@@ -25,6 +25,7 @@
 //! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It ends when it is [shut down](ApiServer::shutdown) or dropped.
 //! - A [`Plan`] is a server that reads from a live cluster. It reports the changes that a controller would make, and never writes to the
 //!   cluster.
+//! - A [`CrdChecker`] checks which custom resources a definition accepts, without a server.
 //! - A [`faults::Rule`] injects a fault into some requests, a limited number of times. Rules are added with [`ApiServer::faults`].
 //!
 //! # The path of an object, from the socket to a watcher
@@ -78,6 +79,7 @@ mod background;
 mod clock;
 mod config;
 mod crd;
+mod crd_checker;
 mod discovery;
 mod failure;
 pub mod faults;
@@ -106,6 +108,7 @@ mod watch;
 pub use audit::{AuditRecord, Commit, ServerAudit};
 pub use auth::TokenFileError;
 pub use config::{ApiServerConfig, Controllers};
+pub use crd_checker::{CheckedManifest, CheckedObject, CrdChecker, Rejection, RuleCost, check_manifests};
 pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
 pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
 pub use verb::{RequestVerb, UnknownVerb};

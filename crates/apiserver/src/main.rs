@@ -6,13 +6,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
-use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot};
+use clap::{Parser, Subcommand, ValueEnum};
+use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot, check_manifests};
 
 /// A Kubernetes API server in one process, with nothing to install and no data on disk.
 #[derive(Debug, Parser)]
-#[command(name = "pintle-apiserver", version)]
+#[command(name = "pintle-apiserver", version, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The address to listen on. Without --token-auth-file, every client that can reach it is an administrator.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     bind: IpAddr,
@@ -48,6 +50,19 @@ struct Arguments {
     kubeconfig: Option<PathBuf>,
 }
 
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check CustomResourceDefinitions, the costs of their rules, and objects, without a server. Fails if a manifest is rejected.
+    CheckCrd {
+        /// Manifests that must be accepted, or folders with such manifests.
+        #[arg(value_name = "PATH", required = true)]
+        valid: Vec<PathBuf>,
+        /// A manifest whose objects must all be rejected, or a folder with such manifests. Can be repeated.
+        #[arg(long, value_name = "PATH")]
+        invalid: Vec<PathBuf>,
+    },
+}
+
 /// A controller. Its value is its name in the flags of kube-controller-manager, or a short form of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
@@ -67,14 +82,35 @@ async fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match run(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Some(Command::CheckCrd { valid, invalid }) => check_crd(valid, invalid),
+        None => run(arguments).await.map(|()| ExitCode::SUCCESS),
+    };
+    match outcome {
+        Ok(code) => code,
         Err(error) => {
             // Ignore a failed write to standard error, because it cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Checks manifests and prints the results. Fails if a result is not the expected one.
+fn check_crd(valid: &[PathBuf], invalid: &[PathBuf]) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let checked = check_manifests(&[valid, invalid].concat())?;
+    let (mut stdout, mut unexpected) = (io::stdout().lock(), 0);
+    for manifest in &checked {
+        let must_be_rejected = invalid.iter().any(|path| manifest.path.starts_with(path));
+        writeln!(stdout, "{manifest}")?;
+        if must_be_rejected != manifest.rejection.is_some() {
+            unexpected += 1;
+            writeln!(stdout, "  expected: {}", if must_be_rejected { "rejected" } else { "accepted" })?;
+        }
+    }
+    writeln!(stdout, "{} manifests checked, {unexpected} with an unexpected result", checked.len())?;
+    Ok(if unexpected == 0 && !checked.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {

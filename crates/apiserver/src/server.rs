@@ -10,6 +10,7 @@ mod in_process;
 mod kubeconfig;
 mod listen;
 mod load;
+pub(crate) mod manifests;
 mod snapshot;
 mod streams;
 #[cfg(test)]

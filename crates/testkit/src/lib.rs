@@ -57,6 +57,7 @@
 //! - A [`Kit`] has the operator, what its user does, and the checks.
 //! - A [`Lab`] is one run, for tests by hand: the server, the processes of the operator, and the user.
 //! - A [`Violation`] is the result of a failed check. It prints as a report.
+//! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts, such as `CrdChecker::new(Website::crd())`.
 //! - [`generate`] returns custom resources by seed. [`LeastRole`] has the permissions that an operator used.
 //!
 //! # How a run works
@@ -94,6 +95,7 @@ mod wire;
 pub use generate::generate;
 pub use kit::{CrashReport, Kit, SeedReport, World, seeds};
 pub use lab::Lab;
+pub use pintle_apiserver::{CheckedObject, CrdChecker, Rejection, RuleCost};
 pub use request::SentRequest;
 pub use role::LeastRole;
 pub use violation::Violation;

@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["http"],
     &["live"],
     &["server"],
-    &["fuzz", "plan"],
+    &["crd_checker", "fuzz", "plan"],
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

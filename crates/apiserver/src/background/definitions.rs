@@ -24,7 +24,7 @@ const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-pub(super) struct Definitions {
+pub(crate) struct Definitions {
     /// The cached definitions by group.
     known: BTreeMap<String, DefinitionGroup>,
     /// The definitions that have changed since they were cached.
@@ -72,18 +72,7 @@ impl Controller for Definitions {
     ///
     /// This method processes only the changed definitions, and definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        let mut changed = std::mem::take(&mut self.changed);
-        changed.iter().for_each(|key| self.read(registry, key));
-        for key in self.unsettled(&changed) {
-            let settled =
-                self.known.get_mut(group(&key)).and_then(|group| group.settle(&key, &registry.clock.now_text()));
-            if let Some(settled) = settled {
-                self.write_status(registry, &settled);
-                self.read(registry, &key);
-                changed.insert(key);
-            }
-        }
-        changed.iter().for_each(|key| self.serve(registry, key));
+        self.serve_changed(registry);
         let mut waiting = false;
         for key in self.terminating.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
@@ -102,6 +91,29 @@ fn group(key: &str) -> &str {
 }
 
 impl Definitions {
+    /// Accepts the names of a definition, and serves it.
+    pub(crate) fn serve_definition(&mut self, registry: &Arc<Registry>, name: &str) {
+        self.changed.insert(name.into());
+        self.serve_changed(registry);
+    }
+
+    /// Serves new definitions, and stops serving deleted definitions.
+    fn serve_changed(&mut self, registry: &Arc<Registry>) {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.iter().for_each(|key| self.read(registry, key));
+        for key in self.unsettled(&changed) {
+            let settled =
+                self.known.get_mut(group(&key)).and_then(|group| group.settle(&key, &registry.clock.now_text()));
+            if let Some(settled) = settled {
+                self.serve_settled(registry, &key, &settled);
+                self.write_status(registry, &settled);
+                self.read(registry, &key);
+                changed.insert(key);
+            }
+        }
+        changed.iter().for_each(|key| self.serve(registry, key));
+    }
+
     fn definition(&self, key: &Key) -> Option<&CachedDefinition> {
         self.known.get(group(key))?.definitions.get(key)
     }
@@ -146,6 +158,25 @@ impl Definitions {
         let Some(definition) = established.map(|definition| definition.stored.clone()) else {
             return self.withdraw(registry, &resource);
         };
+        self.serve_as(registry, resource, definition);
+    }
+
+    /// Serves the kinds of a definition that becomes established. This happens before its status is written, so that a client that
+    /// observes the status can use the resource.
+    fn serve_settled(&mut self, registry: &Registry, key: &Key, settled: &Json) {
+        let resource = crd::resource(settled);
+        if crd::is_established(settled)
+            && !self.served.contains_key(&resource)
+            && let Some(definition) = self.definition(key)
+        {
+            let mut definition = definition.stored.decode();
+            definition.set("status", settled["status"].clone());
+            self.serve_as(registry, resource, Arc::new(Stored::unversioned(&definition)));
+        }
+    }
+
+    /// Serves the kinds of an established definition.
+    fn serve_as(&mut self, registry: &Registry, resource: GroupResource, definition: Arc<Stored>) {
         let old = self.served.insert(resource.clone(), definition.clone());
         if old.as_ref().is_some_and(|old| old.revision() == definition.revision()) {
             return;

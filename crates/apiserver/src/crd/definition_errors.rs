@@ -4,7 +4,7 @@
 mod branches;
 mod children;
 mod default_values;
-mod rules;
+pub(super) mod rules;
 mod structure;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,13 @@
 //! Creates the objects of manifests.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, Reason};
 use pintle_schema as schema;
 
-use super::LoadError;
+use super::{LoadError, manifests};
 use crate::failure::Outcome;
 use crate::http::decode::{self, RawBody};
 use crate::kinds::RequestTarget;
@@ -21,14 +21,8 @@ const LOADER: &str = "pintle-apiserver";
 
 /// Creates the objects of a manifest file, or of all manifest files below a folder.
 pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
-    let mut files = Vec::new();
-    match path.is_dir() {
-        true => find(path, &mut files)?,
-        false => files.push(path.to_owned()),
-    }
-    files.sort();
     let mut count = 0;
-    for path in files {
+    for path in manifests::files(path)? {
         let unreadable = |cause| LoadError::Unreadable { path: path.clone(), cause };
         let manifest = std::fs::read(&path).map_err(unreadable)?;
         let invalid = |why| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
@@ -44,14 +38,9 @@ pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadE
 /// Creates the objects of a manifest text, which can have several documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
-    for (number, document) in schema::yaml_documents(manifest).enumerate() {
-        let refused = |why: String| LoadError::Refused { path: None, document: number + 1, why };
-        let value = document.map_err(refused)?;
-        let objects = match &value {
-            Json::Null => Vec::new(),
-            value if value["kind"].as_str() == Some("List") => value["items"].as_array().cloned().unwrap_or_default(),
-            value => vec![value.clone()],
-        };
+    for (number, objects) in (1..).zip(manifests::documents_of(manifest)) {
+        let refused = |why: String| LoadError::Refused { path: None, document: number, why };
+        let objects = objects.map_err(refused)?;
         for object in objects {
             let what = format!(
                 "{} {}",
@@ -66,19 +55,6 @@ pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, Lo
         }
     }
     Ok(count)
-}
-
-fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
-    let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
-    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.is_dir() {
-            find(&path, files)?;
-        } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {

@@ -248,3 +248,47 @@ fn connections_do_not_exhaust_the_open_file_limit() {
     assert_eq!(stderr, "", "connections above the limit are not accepted");
     drop(waiting);
 }
+
+/// Runs `check-crd` and returns whether it succeeded, and its standard output.
+fn check_crd(arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).arg("check-crd").args(arguments).output();
+    let output = output.expect("the program runs");
+    (output.status.success(), String::from_utf8(output.stdout).expect("text"))
+}
+
+#[test]
+fn check_crd_fails_if_a_result_is_unexpected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("a UTF-8 path").to_owned()
+    };
+    let schema = "{type: object, properties: {spec: {type: object, properties: {replicas: {type: integer, maximum: 20}}, \
+                  x-kubernetes-validations: [{rule: self.replicas != 7, message: not seven}]}}}";
+    let definition = format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: sites.example.com}}\nspec:\n  \
+         group: example.com\n  scope: Cluster\n  names: {{plural: sites, kind: Site}}\n  versions:\n  - name: v1\n    served: true\n    \
+         storage: true\n    schema: {{openAPIV3Schema: {schema}}}\n"
+    );
+    let site = |replicas| {
+        format!(
+            "---\napiVersion: example.com/v1\nkind: Site\nmetadata: {{name: s{replicas}}}\nspec: {{replicas: {replicas}}}\n"
+        )
+    };
+    let (definition, good, bad) =
+        (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
+
+    // The definition is found although its file is after the objects.
+    let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
+    assert!(ok, "{text}");
+    assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");
+    assert!(text.contains("b.yaml, document 2, Site s21: rejected: Site.example.com \"s21\" is invalid"), "{text}");
+    assert!(text.ends_with("4 manifests checked, 0 with an unexpected result\n"), "{text}");
+
+    let (ok, text) = check_crd(&[folder.path().to_str().expect("a UTF-8 path")]);
+    assert!(!ok && text.contains("not seven\n  expected: accepted\n"), "{text}");
+    let (ok, text) = check_crd(&[&definition, "--invalid", &good]);
+    assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected\n"), "{text}");
+    assert!(!check_crd(&["/nowhere"]).0);
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::{ObjectMeta, WriteOptions};
-use pintle_testkit::{Kit, Violation, generate};
+use pintle_testkit::{CrdChecker, Kit, Violation, generate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -114,4 +114,15 @@ fn operator_survives_crashes_with_generated_websites() {
     let first: Vec<String> = (0..2).map(|_| format!("{:?}", generate::<Website>(3))).collect();
     assert_eq!(first[0], first[1], "a seed always gives the same object");
     Kit::new(operator).create(generate::<Website>(3)).second_run_writes_nothing().unwrap();
+}
+
+#[test]
+fn derived_definition_checks_objects_without_a_server() {
+    let crd = CrdChecker::new(Website::crd()).unwrap();
+    crd.assert_accepts("spec: {domain: blog.example.com}");
+    crd.assert_rejects("spec: {domain: blog.example.com, replicas: 21}", "should be less than or equal to 20");
+    crd.assert_rejects("spec: {}", "spec.domain: Required value");
+    for seed in 0..50 {
+        crd.assert_accepts(generate::<Website>(seed));
+    }
 }

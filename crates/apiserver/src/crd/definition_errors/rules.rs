@@ -71,18 +71,45 @@ fn has_line_break(text: &str) -> bool {
 /// schema, or a schema nested in it, has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
-    let place = Place { level: Level::Resource, cardinality: Some(1), uncorrelated: None };
-    check.schema(schema, path, &place);
+    check.schema(schema, path, &Place::ROOT);
     errors.extend(check.errors);
     if check.total > SCHEMA_LIMIT {
-        check.expensive.sort_by_key(|(cost, ..)| std::cmp::Reverse(*cost));
+        check.costs.retain(|rule| rule.cost >= SCHEMA_LIMIT / 100);
+        check.costs.sort_by_key(|rule| std::cmp::Reverse(rule.cost));
         let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
-        for (_, rule) in check.expensive.into_iter().take(MOST_EXPENSIVE) {
-            errors.push(FieldError::forbidden(rule, why));
+        for rule in check.costs.into_iter().take(MOST_EXPENSIVE) {
+            errors.push(FieldError::forbidden(rule.field, why));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         errors.push(FieldError::forbidden(path, over_budget(what, check.total, SCHEMA_LIMIT)));
     }
+}
+
+/// The estimated cost of a CEL expression in a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuleCost {
+    /// The field of the definition that has the expression.
+    pub field: String,
+    /// The estimated cost of all evaluations of the expression for one object.
+    pub cost: u64,
+}
+
+impl RuleCost {
+    /// The maximum cost of one expression. kube-apiserver rejects a definition with a more expensive expression.
+    pub const LIMIT: u64 = RULE_LIMIT;
+}
+
+/// Returns the costs of all expressions of a valid definition.
+pub(crate) fn costs(definition: &Json) -> Vec<RuleCost> {
+    let mut check = Check::default();
+    for (at, version) in definition.list("/spec/versions").enumerate() {
+        if let Some(schema) = version.at("/schema/openAPIV3Schema") {
+            let path = format!("spec.versions[{at}].schema.openAPIV3Schema");
+            check.schema(schema, FieldPath::Start(&path), &Place::ROOT);
+        }
+    }
+    check.costs
 }
 
 /// The position of a schema in the definition.
@@ -96,6 +123,8 @@ struct Place {
 }
 
 impl Place {
+    const ROOT: Self = Self { level: Level::Resource, cardinality: Some(1), uncorrelated: None };
+
     /// Returns the position of a nested schema.
     fn below(&self, schema: &Json, path: FieldPath<'_>, child: &Json, is_item: bool) -> Self {
         let is_matched = !is_item || schema.text("/x-kubernetes-list-type") == "map";
@@ -124,8 +153,7 @@ struct Check {
     /// The fields with other errors.
     faulty: Vec<String>,
     total: u64,
-    /// The rules whose cost is at least a hundredth of the limit, with their costs.
-    expensive: Vec<(u64, String)>,
+    costs: Vec<RuleCost>,
 }
 
 impl Check {
@@ -205,9 +233,7 @@ impl Check {
             self.errors.add(|| FieldError::forbidden(path, over_budget(what, cost, RULE_LIMIT)));
         }
         self.total = self.total.saturating_add(cost);
-        if cost >= SCHEMA_LIMIT / 100 {
-            self.expensive.push((cost, path.to_string()));
-        }
+        self.costs.push(RuleCost { field: path.to_string(), cost });
     }
 }
 

@@ -1,0 +1,195 @@
+//! Checks definitions and custom resources without a server.
+
+mod files;
+mod offline;
+mod rejection;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use crate::crd::RuleCost;
+pub use files::{CheckedManifest, check_manifests};
+use offline::{Offline, Sample};
+pub use rejection::Rejection;
+
+/// Checks which custom resources a CustomResourceDefinition accepts. Runs without a server, a runtime and a socket.
+///
+/// A check uses the same code as the embedded server, so it gives the results and messages of kube-apiserver: strict field validation,
+/// pruning, defaults, the schema, rules in CEL with their costs, and metadata.
+///
+/// A manifest is a YAML text, or any value that serializes to an object. For short tests, a manifest may leave out some fields:
+///
+/// - Without `apiVersion` and `kind`, the manifest has the storage version of the definition.
+/// - Without `metadata.name` and `metadata.generateName`, its name is `sample`.
+/// - Without `metadata.namespace`, its namespace is `default`. All namespaces exist.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_apiserver::CrdChecker;
+///
+/// let crd = CrdChecker::new(
+///     "
+///     apiVersion: apiextensions.k8s.io/v1
+///     kind: CustomResourceDefinition
+///     metadata: {name: sites.example.com}
+///     spec:
+///       group: example.com
+///       scope: Namespaced
+///       names: {plural: sites, kind: Site}
+///       versions:
+///       - name: v1
+///         served: true
+///         storage: true
+///         schema:
+///           openAPIV3Schema:
+///             type: object
+///             properties:
+///               spec:
+///                 type: object
+///                 properties: {domain: {type: string, maxLength: 63}, replicas: {type: integer, default: 1, maximum: 20}}
+///                 x-kubernetes-validations: [{rule: self.domain == oldSelf.domain, message: the domain is immutable}]
+///     ",
+/// )?;
+/// crd.assert_accepts("spec: {domain: a.example.com}");
+/// crd.assert_rejects("spec: {replicas: 21}", "spec.replicas: Invalid value: 21: spec.replicas in body should be less than or equal to 20");
+/// crd.assert_rejects_update("spec: {domain: a}", "spec: {domain: b}", "the domain is immutable");
+/// assert_eq!(crd.create("spec: {domain: a}")?.object["spec"]["replicas"], 1);
+/// # Ok::<(), pintle_apiserver::Rejection>(())
+/// ```
+#[derive(Debug)]
+pub struct CrdChecker {
+    offline: Offline,
+    rules: Vec<RuleCost>,
+    warnings: Vec<String>,
+}
+
+/// A custom resource that passed a check.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CheckedObject {
+    /// The object as the server would return it: pruned, and with its defaults.
+    pub object: serde_json::Value,
+    /// The warnings that the server would send.
+    pub warnings: Vec<String>,
+}
+
+impl CrdChecker {
+    /// Checks and uses a CustomResourceDefinition: YAML text, or a value that serializes to one, such as `Website::crd()`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kube-apiserver would reject the definition, or would not serve it.
+    pub fn new(definition: impl Serialize) -> Result<Self, Rejection> {
+        let mut checker = Self { offline: Offline::new(), rules: Vec::new(), warnings: Vec::new() };
+        checker.add(definition)?;
+        Ok(checker)
+    }
+
+    /// Adds another definition, or replaces a definition of the same name. After that, manifests without a kind use this definition.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn add(&mut self, definition: impl Serialize) -> Result<(), Rejection> {
+        let defined = self.offline.define(Sample::new(definition)?)?;
+        self.rules.extend(defined.rules);
+        self.warnings.extend(defined.warnings);
+        Ok(())
+    }
+
+    /// Returns the rules of all definitions with their estimated costs.
+    pub fn rules(&self) -> &[RuleCost] {
+        &self.rules
+    }
+
+    /// Returns the warnings that the server would send for the definitions.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Returns the object that the server would create.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the manifest cannot be read, or if the server would reject the object.
+    pub fn create(&self, manifest: impl Serialize) -> Result<CheckedObject, Rejection> {
+        self.offline.create(Sample::new(manifest)?)
+    }
+
+    /// Returns the object after an update from `old` to `new`. Transition rules see `old` as `oldSelf`. If `new` has no name, it has the
+    /// name of `old`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server would reject the object `old` or the update.
+    pub fn update(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
+        self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
+    }
+
+    /// Returns the object after an update of the subresource `status`, which ignores all other changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update), and if the definition has no subresource `status`.
+    pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
+        self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
+    }
+
+    /// Asserts that the object can be created.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the error of the server if the server would reject the object.
+    #[track_caller]
+    pub fn assert_accepts(&self, manifest: impl Serialize) {
+        if let Err(rejection) = self.create(manifest) {
+            panic!("the object is rejected: {rejection}");
+        }
+    }
+
+    /// Asserts that the object cannot be created, and that the error of the server contains `message`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server would accept the object, or would send another error.
+    #[track_caller]
+    pub fn assert_rejects(&self, manifest: impl Serialize, message: &str) {
+        expect(self.create(manifest), message);
+    }
+
+    /// Asserts that the object `old` can be updated to `new`.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the error of the server if the server would reject the object `old` or the update.
+    #[track_caller]
+    pub fn assert_accepts_update(&self, old: impl Serialize, new: impl Serialize) {
+        if let Err(rejection) = self.update(old, new) {
+            panic!("the update is rejected: {rejection}");
+        }
+    }
+
+    /// Asserts that the object `old` cannot be updated to `new`, and that the error of the server contains `message`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server would accept the update, would send another error, or would already reject the object `old`.
+    #[track_caller]
+    pub fn assert_rejects_update(&self, old: impl Serialize + Clone, new: impl Serialize, message: &str) {
+        self.assert_accepts(old.clone());
+        expect(self.update(old, new), message);
+    }
+}
+
+#[track_caller]
+fn expect(outcome: Result<CheckedObject, Rejection>, message: &str) {
+    match outcome {
+        Ok(checked) => panic!("the object is accepted, but must be rejected with {message:?}: {}", checked.object),
+        Err(rejection) => {
+            let text = rejection.to_string();
+            assert!(text.contains(message), "the error has another text than {message:?}: {text}");
+        }
+    }
+}

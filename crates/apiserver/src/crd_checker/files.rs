@@ -1,0 +1,85 @@
+//! Checks manifest files.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::Rejection;
+use super::offline::{Offline, Sample};
+use crate::crd::RuleCost;
+use crate::server::LoadError;
+use crate::server::manifests::{self, Document};
+
+/// A definition or an object of a manifest file, with the result of its check.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CheckedManifest {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The number of the document in the file. The first document has the number 1.
+    pub document: usize,
+    /// The kind and the name of the object.
+    pub object: String,
+    /// The rules of a definition, with their estimated costs. Empty for other objects and for a rejected definition.
+    pub rules: Vec<RuleCost>,
+    /// The warnings that the server would send.
+    pub warnings: Vec<String>,
+    /// The error that the server would send.
+    pub rejection: Option<Rejection>,
+}
+
+/// Prints the result, the estimated costs of the rules in percent of their limit, and the warnings.
+impl fmt::Display for CheckedManifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, document {}, {}: ", self.path.display(), self.document, self.object)?;
+        match &self.rejection {
+            None => f.write_str("accepted")?,
+            Some(rejection) => write!(f, "rejected: {rejection}")?,
+        }
+        for RuleCost { field, cost } in &self.rules {
+            write!(f, "\n  {field}: {:.1} % of the cost limit", *cost as f64 * 100.0 / RuleCost::LIMIT as f64)?;
+        }
+        self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
+    }
+}
+
+/// Checks the definitions and objects of manifest files, and of all `.yaml`, `.yml` and `.json` files below folders. Runs without a server.
+///
+/// The definitions of all files are checked first. The other objects are then checked against these definitions. Objects of built-in
+/// kinds are checked, too, but they must not depend on other objects.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be read, or if a document is not YAML or JSON.
+pub fn check_manifests(paths: &[impl AsRef<Path>]) -> Result<Vec<CheckedManifest>, LoadError> {
+    let mut documents = Vec::new();
+    for path in paths {
+        documents.extend(manifests::read(path.as_ref())?);
+    }
+    let mut offline = Offline::new();
+    let mut checked = Vec::new();
+    for wants_definitions in [true, false] {
+        for Document { path, number, objects } in &documents {
+            for object in objects {
+                let sample = Sample::of(object.clone());
+                if sample.is_definition() == wants_definitions {
+                    checked.push(check(&mut offline, sample, path, *number));
+                }
+            }
+        }
+    }
+    Ok(checked)
+}
+
+fn check(offline: &mut Offline, sample: Sample, path: &Path, document: usize) -> CheckedManifest {
+    let object = sample.title();
+    let outcome = match sample.is_definition() {
+        true => offline.define(sample).map(|defined| (defined.rules, defined.warnings)),
+        false => offline.create(sample).map(|checked| (Vec::new(), checked.warnings)),
+    };
+    let (result, rejection) = match outcome {
+        Ok(result) => (result, None),
+        Err(rejection) => (Default::default(), Some(rejection)),
+    };
+    let (rules, warnings) = result;
+    CheckedManifest { path: path.to_owned(), document, object, rules, warnings, rejection }
+}

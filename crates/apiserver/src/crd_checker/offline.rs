@@ -1,0 +1,267 @@
+//! The API without a server: a registry, and the controller that serves definitions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pintle_json::{Json, json};
+use pintle_meta::FieldValidation;
+use serde::Serialize;
+
+use super::{CheckedObject, Rejection, RuleCost};
+use crate::background::Definitions;
+use crate::config::ApiServerConfig;
+use crate::crd;
+use crate::failure::Failure;
+use crate::http::decode::{self, BodyMedia, RawBody};
+use crate::kinds::{Kind, NAMESPACES, RequestTarget};
+use crate::object::{metadata, metadata_mut};
+use crate::registry::{Registry, UpdateSource, Writer, Written};
+use crate::request::options::WriteOptions;
+use crate::request::user::User;
+use crate::request::{Requester, Subresource};
+use crate::store::Expect;
+
+const MANAGER: &str = "crd-checker";
+/// The name of objects without a name.
+const SAMPLE_NAME: &str = "sample";
+
+/// A manifest.
+#[derive(Clone)]
+pub(super) struct Sample {
+    pub(super) value: Json,
+    body: RawBody,
+}
+
+impl Sample {
+    /// Reads a YAML text, or a value that serializes to an object.
+    pub(super) fn new(manifest: impl Serialize) -> Result<Self, Rejection> {
+        let unreadable = |why: &dyn std::fmt::Display| Rejection::invalid(format!("cannot read the manifest: {why}"));
+        let value = serde_json::to_value(manifest).map_err(|error| unreadable(&error))?;
+        let body = match value {
+            serde_json::Value::String(text) => RawBody::new(text.into_bytes().into(), BodyMedia::Yaml),
+            value => RawBody::json(value.to_string()),
+        };
+        let value = body.value(("", "")).map_err(|why| unreadable(&why))?;
+        if !value.is_object() {
+            return Err(unreadable(&"it is not an object"));
+        }
+        Ok(Self { value, body })
+    }
+
+    /// Reads a decoded manifest.
+    pub(super) fn of(value: Json) -> Self {
+        Self { body: RawBody::json(value.to_string()), value }
+    }
+
+    /// Adds the type and the name if they are absent. The original body is kept if it is complete, so that repeated keys are reported.
+    fn with_defaults(self, default_type: &DefaultType, name: &str) -> Self {
+        let (mut value, has_name) = (self.value.clone(), self.has_name());
+        value.set_default("apiVersion", default_type.api_version.as_str());
+        value.set_default("kind", default_type.kind.as_str());
+        if !has_name && value.get("metadata").is_none_or(Json::is_object) {
+            metadata_mut(&mut value).set("name", name);
+        }
+        if value == self.value { self } else { Self::of(value) }
+    }
+
+    fn has_name(&self) -> bool {
+        self.value.has("/metadata/name") || self.value.has("/metadata/generateName")
+    }
+
+    /// Returns the kind and the name for reports.
+    pub(super) fn title(&self) -> String {
+        let kind = self.value.text("/kind");
+        let kind = if kind.is_empty() { "an object without a kind" } else { kind };
+        let name = [self.value.text("/metadata/name"), self.value.text("/metadata/generateName"), "without a name"];
+        format!("{kind} {}", name.into_iter().find(|name| !name.is_empty()).unwrap_or_default())
+    }
+
+    pub(super) fn is_definition(&self) -> bool {
+        self.value.text("/kind") == "CustomResourceDefinition"
+    }
+}
+
+/// The type of manifests without a type.
+#[derive(Clone, Debug, Default)]
+struct DefaultType {
+    api_version: String,
+    kind: String,
+}
+
+/// A definition that the server would serve.
+pub(super) struct Defined {
+    pub(super) rules: Vec<RuleCost>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The API without a server.
+#[derive(Debug)]
+pub(super) struct Offline {
+    registry: Arc<Registry>,
+    definitions: Definitions,
+    default_type: DefaultType,
+    /// A lock that is held while an update is checked, because the old object is stored during the check.
+    updating: Mutex<()>,
+}
+
+impl Offline {
+    pub(super) fn new() -> Self {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        Self {
+            registry,
+            definitions: Definitions::default(),
+            default_type: DefaultType::default(),
+            updating: Mutex::default(),
+        }
+    }
+
+    /// Stores and serves a definition.
+    pub(super) fn define(&mut self, sample: Sample) -> Result<Defined, Rejection> {
+        if !sample.is_definition() {
+            return Err(Rejection::invalid(format!("{} is not a CustomResourceDefinition", sample.title())));
+        }
+        let name = metadata::name(&sample.value).to_owned();
+        if let Some(old) = self.registry.db.get(crd::DEFINITIONS, &name) {
+            // The error is ignored, because the definition was read in the same call and has no other writer.
+            drop(self.registry.db.remove(&crd::DEFINITIONS.into(), &name, old.revision()));
+        }
+        let checked = self.write(sample, None, WriteOptions::default())?;
+        self.definitions.serve_definition(&self.registry, &name);
+        let stored = self.registry.db.get(crd::DEFINITIONS, &name).map(|stored| stored.decode()).unwrap_or_default();
+        if !crd::is_established(&stored) {
+            let failed = stored.list("/status/conditions").filter(|condition| condition.text("/status") == "False");
+            let why: Vec<_> = failed.map(|condition| condition.text("/message")).collect();
+            return Err(Rejection::invalid(format!("the definition {name} is not served: {}", why.join("; "))));
+        }
+        if let Some(kind) = crd::stored_kind(&stored) {
+            self.default_type = DefaultType { api_version: kind.api_version(), kind: kind.kind };
+        }
+        Ok(Defined { rules: crd::rule_costs(&stored), warnings: checked.warnings })
+    }
+
+    pub(super) fn create(&self, sample: Sample) -> Result<CheckedObject, Rejection> {
+        let sample = sample.with_defaults(&self.default_type, SAMPLE_NAME);
+        self.write(sample, None, WriteOptions { dry_run: true, ..WriteOptions::default() })
+    }
+
+    pub(super) fn update(&self, old: Sample, new: Sample, is_status: bool) -> Result<CheckedObject, Rejection> {
+        let old = old.with_defaults(&self.default_type, SAMPLE_NAME);
+        let _turn = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = self.kind(&old.value)?;
+        let target = self.target(&kind, &old.value)?;
+        let old_status = old.value.get("status").cloned();
+        let created = self.written(old, None, &WriteOptions::default())?.0.object.typed();
+        let name = metadata::name(&created).to_owned();
+        let target = RequestTarget { name, ..target };
+        let outcome = self.update_stored(&target, old_status, new, is_status);
+        let (resource, key) = (target.resource_key(), target.key());
+        if let Some(stored) = self.registry.db.get(&resource, &key) {
+            // The error is ignored, because the lock keeps other writers away.
+            drop(self.registry.db.remove(&resource, &key, stored.revision()));
+        }
+        outcome
+    }
+
+    /// Updates the stored object to `new`.
+    fn update_stored(
+        &self,
+        target: &RequestTarget,
+        old_status: Option<Json>,
+        new: Sample,
+        is_status: bool,
+    ) -> Result<CheckedObject, Rejection> {
+        let (resource, key) = (target.resource_key(), target.key());
+        let stored = self.registry.db.get(&resource, &key);
+        let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
+        // A create drops the status, but transition rules need the old status.
+        if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
+            let mut object = stored.decode();
+            object.set("status", status);
+            let expect = Expect::At(stored.revision());
+            let change = self.registry.db.put(&resource, &key, expect, object);
+            stored = change.map_err(|_| Failure::modified(&target.kind.resource(), &target.name))?.new.clone();
+        }
+        let mut value = new.with_defaults(&self.default_type, &target.name).value;
+        let kind = self.kind(&value)?;
+        if kind.store != target.kind.store {
+            let why = format!("a {} cannot be updated to a {}", target.kind.kind, kind.kind);
+            return Err(Rejection::invalid(why));
+        }
+        let sent = metadata_mut(&mut value);
+        if sent.text("/resourceVersion").is_empty() {
+            sent.set("resourceVersion", stored.revision().to_string());
+        }
+        let mut target = RequestTarget { kind, ..target.clone() };
+        if is_status {
+            if !target.kind.splits_status() {
+                let why = format!("the definition of {} has no subresource status", target.kind.kind);
+                return Err(Rejection::invalid(why));
+            }
+            target.subresource = Subresource::Status;
+        }
+        self.write(Sample::of(value), Some(target), WriteOptions { dry_run: true, ..WriteOptions::default() })
+    }
+
+    fn write(
+        &self,
+        sample: Sample,
+        update: Option<RequestTarget>,
+        options: WriteOptions,
+    ) -> Result<CheckedObject, Rejection> {
+        let (written, warnings) = self.written(sample, update, &options)?;
+        let object = serde_json::to_value(written.object.typed());
+        let object = object.map_err(|error| Rejection::invalid(format!("the object has no JSON form: {error}")))?;
+        Ok(CheckedObject { object, warnings })
+    }
+
+    /// Creates the object, or updates the object at the target of `update`. Returns the warnings, too.
+    fn written(
+        &self,
+        sample: Sample,
+        update: Option<RequestTarget>,
+        options: &WriteOptions,
+    ) -> Result<(Written, Vec<String>), Rejection> {
+        let kind = self.kind(&sample.value)?;
+        let decoded = decode::object(&kind, &sample.body, FieldValidation::Strict)?;
+        let requester = Requester::new(User::admin());
+        let by = Writer::new(options, MANAGER, self.registry.clock.now_text()).with_requester(requester.clone());
+        let written = match update {
+            Some(target) => self.registry.update(&target, &UpdateSource::Put(&decoded.value), &by)?,
+            None => self.registry.create(&self.target(&kind, &sample.value)?, decoded.value, &by)?,
+        };
+        let mut warnings: Vec<String> = kind.strategy.deprecation().map(Into::into).into_iter().collect();
+        warnings.extend(requester.take_warnings());
+        Ok((written, warnings))
+    }
+
+    fn kind(&self, object: &Json) -> Result<Arc<Kind>, Rejection> {
+        let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let kinds = self.registry.kinds();
+        kinds.kind(group, version, kind).cloned().ok_or_else(|| {
+            Rejection::invalid(format!(
+                "no kind {kind:?} is served in version {api_version:?}; is its definition missing?"
+            ))
+        })
+    }
+
+    /// Returns the target of a create, and creates its namespace.
+    fn target(&self, kind: &Arc<Kind>, object: &Json) -> Result<RequestTarget, Rejection> {
+        let namespace = match metadata::namespace(object) {
+            _ if !kind.namespaced() => "",
+            "" => "default",
+            namespace => namespace,
+        };
+        let kinds = self.registry.kinds();
+        if !namespace.is_empty()
+            && self.registry.db.get(NAMESPACES, namespace).is_none()
+            && let Some(namespaces) = kinds.kind("", "v1", "Namespace")
+        {
+            let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            let target = RequestTarget::new(namespaces.clone(), "", "");
+            let options = WriteOptions::default();
+            let by = Writer::new(&options, MANAGER, self.registry.clock.now_text());
+            self.registry.create(&target, made, &by)?;
+        }
+        Ok(RequestTarget::new(kind.clone(), namespace, ""))
+    }
+}

@@ -1,0 +1,69 @@
+//! Reads manifest files.
+
+use std::path::{Path, PathBuf};
+
+use pintle_json::Json;
+use pintle_schema as schema;
+
+use super::LoadError;
+
+/// A document of a manifest file.
+pub(crate) struct Document {
+    pub(crate) path: PathBuf,
+    /// The number of the document in the file. The first document has the number 1.
+    pub(crate) number: usize,
+    /// The objects. A document has several objects if it is a List.
+    pub(crate) objects: Vec<Json>,
+}
+
+/// Reads a manifest file, or all manifest files below a folder, in the order of their paths.
+pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
+    let mut documents = Vec::new();
+    for path in files(path)? {
+        let unreadable = |cause| LoadError::Unreadable { path: path.clone(), cause };
+        let manifest = std::fs::read(&path).map_err(unreadable)?;
+        let invalid = |why| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
+        let manifest = schema::yaml_text(&manifest).map_err(invalid)?;
+        for (number, objects) in (1..).zip(documents_of(&manifest)) {
+            let objects =
+                objects.map_err(|why| LoadError::Refused { path: Some(path.clone()), document: number, why })?;
+            documents.push(Document { path: path.clone(), number, objects });
+        }
+    }
+    Ok(documents)
+}
+
+/// Returns the objects of each document of a manifest text. If a document cannot be read, the iterator returns its error and ends.
+pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Json>, String>> {
+    schema::yaml_documents(manifest).map(|document| {
+        Ok(match document? {
+            Json::Null => Vec::new(),
+            list if list["kind"].as_str() == Some("List") => list["items"].as_array().cloned().unwrap_or_default(),
+            object => vec![object],
+        })
+    })
+}
+
+/// Returns the path itself if it is a file, or the manifest files below a folder.
+pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let mut files = Vec::new();
+    match path.is_dir() {
+        true => find(path, &mut files)?,
+        false => files.push(path.to_owned()),
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_dir() {
+            find(&path, files)?;
+        } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
