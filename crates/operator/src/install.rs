@@ -7,6 +7,7 @@ use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ApiError, ConditionStatus, Resource, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::OperatorError;
@@ -15,6 +16,8 @@ use crate::OperatorError;
 const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between two tries.
 const RETRY: Duration = Duration::from_secs(1);
+/// The delay between two checks whether the server serves the resource.
+const SERVED_POLL: Duration = Duration::from_millis(100);
 
 /// Applies a definition and waits until the server serves the resource.
 pub(crate) async fn install(
@@ -36,7 +39,7 @@ pub(crate) async fn install(
         definition.is_some_and(CustomResourceDefinition::is_established)
     });
     match timeout_at(until, established).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(_)) => wait_until_served(cluster, definition, until).await,
         Ok(Err(error)) => Err(OperatorError::Install {
             kind: CustomResourceDefinition::KIND,
             name: name.clone(),
@@ -46,6 +49,39 @@ pub(crate) async fn install(
             Err(OperatorError::NotEstablished { name: name.clone(), seconds: LIMIT.as_secs(), reason: reason(&last) })
         }
     }
+}
+
+/// Waits until discovery lists the resource in all served versions. kube-apiserver sets the condition `Established` a moment before it
+/// serves the resource. Requests in between get 404.
+async fn wait_until_served(
+    cluster: &Cluster,
+    definition: &CustomResourceDefinition,
+    until: Instant,
+) -> Result<(), OperatorError> {
+    let (name, spec) = (&definition.metadata.name, &definition.spec);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, plural) = (text(&spec["group"]), &spec["names"]["plural"]);
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    for version in versions.filter(|version| version["served"] == true) {
+        let path = format!("/apis/{group}/{}", text(&version["name"]));
+        loop {
+            let list = cluster.client().get().request_uri(&path).object::<Value>().await;
+            let reason = match list {
+                Ok(list)
+                    if list["resources"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == *plural)) =>
+                {
+                    break;
+                }
+                Ok(_) => format!("{path} does not list {plural}"),
+                Err(error) => error.to_string(),
+            };
+            if Instant::now() + SERVED_POLL >= until {
+                return Err(OperatorError::NotEstablished { name: name.clone(), seconds: LIMIT.as_secs(), reason });
+            }
+            sleep(SERVED_POLL).await;
+        }
+    }
+    Ok(())
 }
 
 /// Applies an object. Failed requests are retried, except those that the server rejects.

@@ -11,7 +11,8 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs in parallel with other steps.
+/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs in parallel with other steps. It is after `shuttle`, because
+/// its build replaces the program of this task, from which loom and shuttle get their compilers.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -27,16 +28,16 @@ pub(super) const STEPS: &[Step] = &[
         "electors in 20,000 simulated worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
         election,
     ),
+    Step::new("doctests", "every example in the documentation", doctests),
+    Step::new("numbers", "the crates that read JSON, with serde_json's `arbitrary_precision`", numbers),
+    Step::new("loom", "the concurrent cores under loom: all schedules with few preemptions", loom),
+    Step::new("shuttle", "the concurrent cores under shuttle: random schedules", shuttle),
     Step::new(
         "conformance",
         "the embedded server gives the recorded answers of a real one, except the listed cases",
         conformance,
     )
     .waits(),
-    Step::new("doctests", "every example in the documentation", doctests),
-    Step::new("numbers", "the crates that read JSON, with serde_json's `arbitrary_precision`", numbers),
-    Step::new("loom", "the concurrent cores under loom: all schedules with few preemptions", loom),
-    Step::new("shuttle", "the concurrent cores under shuttle: random schedules", shuttle),
     Step::new("doc", "rustdoc builds without a warning", doc),
     Step::new("deny", "licences, sources and bans of all dependencies", deny),
     Step::new(

@@ -166,3 +166,22 @@ async fn deleting_an_unserved_definition_deletes_its_objects() {
     assert_eq!(names(&server, list).await, [""; 0]);
     assert_eq!(get(&server, list).await.code, 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn established_definition_is_served_at_once() {
+    let server = server().await;
+    for number in 0..100 {
+        let plural = format!("things{number}");
+        let made = definition("example.com", &plural, &format!("Thing{number}"), &["v1"]);
+        assert_eq!(call(&server, Method::POST, DEFINITIONS, made).await.code, 201);
+        let path = format!("{DEFINITIONS}/{plural}.example.com");
+        let is_established = |object: &Json| {
+            object
+                .list("/status/conditions")
+                .any(|condition| condition.text("/type") == "Established" && condition.text("/status") == "True")
+        };
+        while !is_established(&get(&server, &path).await.body) {}
+        let served = get(&server, &format!("/apis/example.com/v1/namespaces/default/{plural}")).await;
+        assert_eq!(served.code, 200, "{plural}: {:?}", served.body);
+    }
+}
