@@ -2,6 +2,8 @@
 //!
 //! The rules are of the kind that Gateway API and autoscalers have. They hold for the object, so no rule ends early.
 
+mod writes;
+
 use cel::Context;
 use pintle_cel::{Activation, CALL_LIMIT, Environment, Program, Type};
 use serde_json::Value;
@@ -35,6 +37,8 @@ pub const WORKS: &[(&str, Work)] = &[
     ("peer-evaluate-loops", |quick| evaluate_peer(quick, |rule| is_loop(rule) && !is_pattern(rule))),
     ("evaluate-patterns", |quick| evaluate(quick, is_pattern)),
     ("peer-evaluate-patterns", |quick| evaluate_peer(quick, is_pattern)),
+    ("write", |quick| writes::writes(quick, true)),
+    ("peer-write", |quick| writes::writes(quick, false)),
 ];
 
 fn is_loop(rule: &str) -> bool {
