@@ -94,7 +94,7 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Decodes and returns the object. If it was decoded recently, returns that object.
+    /// Decodes and returns the object. If this compressed object was decoded recently, returns the earlier result.
     ///
     /// Decoding takes the time to deserialize a `T` plus some microseconds. The call waits for no other thread.
     ///

@@ -70,11 +70,11 @@ pub(crate) enum Decoded<T> {
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
-    /// The resourceVersion that the server sent, if the decoded object has another one. A transform may have changed
-    /// it, or the type may not keep it.
+    /// The resourceVersion that the server sent, if the decoded object has a different resourceVersion. A transform may
+    /// have changed the field, or the type may not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the object has another resourceVersion than the server sent. Its version then says nothing about its
-    /// age.
+    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the object's version
+    /// says nothing about its age.
     pub(crate) is_reshaped: bool,
 }
 

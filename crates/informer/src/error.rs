@@ -25,8 +25,8 @@ pub enum NotReached {
         /// The revision that was not a number.
         resource_version: String,
     },
-    /// The server's revisions went back during the wait, for example after a restore from a backup. The requested revision may never
-    /// arrive. If the server reaches it again, it means other changes.
+    /// The server's revisions went back during the wait, for example after a restore from a backup. The requested
+    /// revision may never arrive. If the server reaches this number again, the number stands for other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.

@@ -88,7 +88,7 @@ impl<T> ResourceEvent<T> {
         }
     }
 
-    /// Whether an object was stored as JSON, and was read through this event.
+    /// Whether an object was stored as JSON and has been read through this event.
     pub(crate) fn has_decoded(&self) -> bool {
         match self {
             Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),

@@ -14,8 +14,8 @@ use crate::stored::Stored;
 /// Its methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), decode nothing, unless the object was decoded
 /// when it arrived. All readers of the object share one decoded object. A reader that holds this value keeps the decoded object in memory.
 ///
-/// If the state of an update cannot be decoded, this value dereferences to the last good state of the object, and its metadata has the
-/// newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
+/// If the state of an update cannot be decoded, this value dereferences to the last good state of the object, while its
+/// metadata is from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
 ///
 /// # Panics
 ///
@@ -51,7 +51,7 @@ impl<T> EventObject<T> {
         Self { state, object }
     }
 
-    /// Whether the object was stored as JSON, and was read through this value.
+    /// Whether the object was stored as JSON and has been read through this value.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }

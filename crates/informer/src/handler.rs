@@ -203,7 +203,7 @@ impl<T: Object> Subscription<T> {
             if let Some(queue) = queue.upgrade() {
                 queue.disconnect();
             }
-            // If the channel is full, it already contains this message, which is the only one that matters.
+            // An error means that the channel already contains this message, so the thread will receive it.
             let _ = dismissal.try_send(());
         });
         Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
@@ -233,9 +233,9 @@ impl HandlerGuard {
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
-            // The task was aborted, so its result does not matter.
+            // Ignore the result, because the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // The result does not matter: the thread has ended in both cases.
+            // Ignore the result, because the thread has ended in both cases.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }

@@ -90,9 +90,9 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write is remembered. The oldest writes are dropped first. So many written
-    /// objects may stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has caught up
-    /// with them. The default is 1024.
+    /// The maximum number of keys whose last write is remembered. The oldest writes are dropped first. Up to this many
+    /// written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has caught
+    /// up with them. The default is 1024.
     pub capacity: usize,
     /// How long a write is shown. This limits the effect of a write that the watch never delivers. Examples are an
     /// object that the selectors of the informer exclude, and a deletion that did not happen. The default is one
@@ -122,7 +122,7 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns what a read returns, given the version of the cache and the cached object. `None` means the cached
+    /// Returns the result of a read, given the version of the cache and the cached object. `None` means the cached
     /// object. `Some(None)` means that there is no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where

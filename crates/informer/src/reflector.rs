@@ -102,8 +102,8 @@ pub struct Reflector<T> {
     phase: Phase<T>,
     /// The revision up to which all changes have been output. Empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had seen when this one started. Empty if there is
-    /// none.
+    /// The newest revision that other reflectors of the same server had seen when this one started. Empty without other
+    /// reflectors.
     known_elsewhere: String,
     /// Whether the server lacks the requested revision, so that the next request asks for the newest state.
     version_unavailable: bool,
@@ -376,8 +376,8 @@ impl<T: Object> Reflector<T> {
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if the revision `returned` of a list is too old. If the server has repeated the older state often enough, accepts
-    /// it and returns `None`.
+    /// Returns an error if the revision `returned` of a list is too old. If the server has returned the older state
+    /// often enough, accepts that state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
             self.older = None;

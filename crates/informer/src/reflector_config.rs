@@ -42,8 +42,8 @@ pub struct ReflectorConfig {
     /// lists for 10 minutes. This time doubles with each failure, up to 6 hours. Streaming lists are off by default,
     /// because a server that is too old for them would delay the first list by `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// How long a streaming list may deliver no new object. After that, the list counts as unfinished. It also does
-    /// when the timeout of its watch has passed.
+    /// How long a streaming list may deliver no new object. After that, the list counts as unfinished. A list that
+    /// outlasts the timeout of its watch also counts as unfinished.
     pub streaming_list_idle_timeout: Duration,
     /// How long a list or a watch request may wait for a response, and a list for the next object of a page. After
     /// that, the connection counts as dead, and the request fails. The default is two minutes. This is longer than the
@@ -57,8 +57,8 @@ pub struct ReflectorConfig {
     ///
     /// `None`, the default, means the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
     /// every minute, so this is a minute and a half. After each silent watch, the time doubles, until a bookmark
-    /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After them, the
-    /// normal timeout of the watch plus `watch_grace` is shorter.
+    /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After that, the
+    /// normal timeout of the watch plus `watch_grace` is shorter than the doubled time, and ends the watch first.
     pub watch_idle_timeout: Option<Duration>,
     /// How much longer than its timeout a watch may last. After that the connection counts as dead, and the reflector
     /// reopens the watch.

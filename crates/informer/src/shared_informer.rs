@@ -69,8 +69,8 @@ pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
     /// The resync period of subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// The user that this handle counts as, if a factory shares the informer. `None` for the handle that the factory
-    /// keeps.
+    /// The entry of this handle in the user count, if a factory shares the informer. `None` for the handle that the
+    /// factory keeps.
     user: Option<User>,
 }
 
@@ -139,10 +139,10 @@ impl<T: Object> SharedInformer<T> {
     /// namespace. The [`state`](Self::state) of the informer is synced when all namespaces are synced. Otherwise it
     /// shows the failure that has lasted longest.
     ///
-    /// Each namespace equals the state of the server at some revision, and these revisions may differ. The revision of
-    /// the cache is the lowest revision of its namespaces. So a [wait](Lister::wait_for) for a write may have to wait
-    /// for the next bookmark of a quiet namespace. If one namespace cannot be listed, the revision of the cache does
-    /// not advance, and such waits do not complete.
+    /// The cached objects of each namespace equal the state of the server at some revision. Different namespaces may be
+    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So a
+    /// [wait](Lister::wait_for) for a write may have to wait for the next bookmark of a quiet namespace. If one
+    /// namespace cannot be listed, the revision of the cache does not advance, and such waits do not complete.
     ///
     /// Each namespace costs the server a watch. If you need many namespaces of a large cluster, watch all namespaces
     /// with a selector instead.

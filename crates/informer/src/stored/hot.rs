@@ -7,8 +7,8 @@ use super::record::{Cooled, Record};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 
-/// The decoded objects of an informer. If they exceed the budget, a clock hand removes objects that were not read since it last passed them
-/// and that no reader holds.
+/// The decoded objects of an informer. If they exceed the budget, a clock hand moves over them in rounds. It removes
+/// each object that was not read since the previous round and that no reader holds.
 pub(super) struct Hot<T> {
     limit: usize,
     ring: Mutex<Ring<T>>,

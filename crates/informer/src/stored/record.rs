@@ -22,7 +22,7 @@ pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
     /// Name, namespace, uid and resourceVersion, and then the JSON. They share one allocation.
     data: Box<[u8]>,
-    /// Where the name, the namespace, the uid and the resourceVersion end in `data`.
+    /// The end positions of the name, the namespace, the uid and the resourceVersion in `data`.
     ends: [u32; 4],
     /// The position of the metadata in the JSON.
     metadata_at: Range<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Record<T> {
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
-    /// The state that reads return if this one cannot be decoded. `None` once this one was decoded.
+    /// The earlier state that reads return if this state cannot be decoded. `None` once this state was decoded.
     earlier: Mutex<Option<Stored<T>>>,
     /// The labels, annotations, finalizers and owners after their first read.
     more: OnceLock<Box<ObjectMeta>>,

@@ -1,4 +1,4 @@
-//! What all objects of one informer share: how they are decoded, and the decoded objects that stay in memory.
+//! The decoder and the budget of decoded objects, which all objects of one informer share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};

@@ -51,7 +51,7 @@ impl Shapes {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether `pod` in its version has had the shape of `seen` since a watch last sent it.
+    /// Whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent that version.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
