@@ -38,7 +38,7 @@ pub enum ControllerError {
         /// The name of the source.
         source_name: String,
     },
-    /// A required part panicked: a source, the queue's setup or order, or a worker outside of a reconciliation.
+    /// A source, the queue's setup or order, or a worker panicked. The panic did not happen in a reconciliation.
     #[error("controller {controller:?}: {part} panicked: {panic}")]
     Panicked {
         /// The name of the controller.

@@ -1,4 +1,4 @@
-//! Reconciliations that block their thread.
+//! Tests of reconciliations that block their thread.
 
 use std::env;
 use std::process::Command;
@@ -31,7 +31,7 @@ impl Door {
     }
 }
 
-/// Returns a controller whose calls block their thread until the door opens, with the keys that it was called for.
+/// Returns a controller whose calls block their thread until the door opens, and the keys that it was called for.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -231,6 +231,6 @@ fn block_forever() {
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // As at the end of `main`: the drop would wait for the thread forever.
+    // This drop also happens at the end of `main`. It would wait for the blocked thread forever.
     drop(runtime);
 }

@@ -1,4 +1,4 @@
-//! Panics in user code: a run survives or fails, and never gets stuck silently.
+//! Tests of panics in user code. A run continues or fails, but never hangs.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -250,7 +250,7 @@ struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// Returns this ticket forever.
+    /// The ticket that the next calls of `pop` return.
     stale: Option<Ticket>,
     keep: bool,
     fell_over: bool,
@@ -312,7 +312,7 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // A ticket without a key makes the queue panic.
+    // The order returns one ticket twice. The queue panics, because the second ticket has no key.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -350,8 +350,7 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // So the key needs a place in the order when its guard is dropped, during the unwinding of the limiter's
-            // panic.
+            // This puts the key into the order again when its guard is dropped, while the limiter's panic unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

@@ -1,4 +1,4 @@
-//! How a run of a manager ends: in order, in time, despite failures.
+//! Tests that a run of a manager ends in order and in time, even after failures.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
