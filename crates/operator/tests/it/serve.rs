@@ -1,4 +1,4 @@
-//! Probes and metrics over HTTP.
+//! Tests of probes and metrics over HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

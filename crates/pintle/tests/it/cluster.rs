@@ -1,4 +1,4 @@
-//! What a cluster shares between callers, and what it separates.
+//! Tests of the objects that a cluster shares between callers, and of those that it keeps apart.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;
