@@ -29,16 +29,16 @@ use crate::journal::Journal;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// When a connection is cut.
+/// The time at which a connection is cut, relative to its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Before the request takes effect: the server never sees it.
+    /// Before the request takes effect. The server never receives the request.
     Before,
-    /// After it took effect: the client never sees the response.
+    /// After the request took effect. The client never receives the response.
     After,
 }
 
-/// The process is killed at this request.
+/// The request at which the process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CrashPoint {
     /// The number of the request within the process.
@@ -55,17 +55,17 @@ pub(crate) struct Weather {
     pub(crate) delay: Duration,
     /// The longest delay of a watch event.
     pub(crate) lag: Duration,
-    /// When it ends.
+    /// The time at which the disturbances end.
     pub(crate) until: Instant,
 }
 
-/// What one process and its connection share.
+/// The state that one process and its connection share.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed. From then on, none of its requests makes progress.
+    /// Cancelled when the process is killed. After that, none of its requests makes progress.
     dead: CancellationToken,
     state: Mutex<LinkState>,
     /// Changes when all watches break.
@@ -80,7 +80,7 @@ struct LinkState {
     random: Rng,
 }
 
-/// What happens to one request.
+/// The disturbances of one request.
 #[derive(Clone, Debug, Default)]
 struct Fate {
     before: Duration,
@@ -104,7 +104,7 @@ impl Link {
         self.with(|state| state.weather = weather);
     }
 
-    /// Kills the process: its requests stop at once, whatever their progress.
+    /// Kills the process. All its requests stop at once.
     pub(crate) fn kill(&self) {
         self.dead.cancel();
     }
@@ -122,7 +122,7 @@ impl Link {
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a request and decides what happens to it.
+    /// Counts a request and chooses its disturbances.
     fn next(&self) -> (usize, Fate) {
         self.with(|state| {
             state.sent += 1;
@@ -145,7 +145,7 @@ impl Link {
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
         self.with(|state| match state.weather.filter(|weather| Instant::now() < weather.until) {
-            // Events that waited meanwhile often arrive together.
+            // Events that have waited during a delay often arrive together.
             Some(weather) if state.random.bool() => share(weather.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
@@ -176,7 +176,7 @@ impl Link {
         if fate.cut == Some(Cut::Before) {
             return self.cut(index, fate, "cut before it took effect").await;
         }
-        // The changes of Leases and Events are of no interest, and there are many of them.
+        // Skip the changes of Leases and Events, because reports do not show them and there are many.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = match is_watched && !sent.name.is_empty() {
             true => self.read(&object_path(&head.uri, sent, None)).await,
@@ -213,7 +213,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a write of a Lease. A fault may have replaced the answer, so the server is asked what it stored.
+    /// Records a write of a Lease. If a fault has replaced the answer, reads the stored Lease from the server.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -223,7 +223,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // Otherwise the write failed.
+                    // If the specs differ, the write failed.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -232,7 +232,7 @@ impl Link {
         self.journal.lease_written(&self.process, &lease);
     }
 
-    /// Cuts the connection, and kills the process if that is its fate.
+    /// Cuts the connection. If `fate.kills` is set, also kills the process.
     async fn cut(&self, index: usize, fate: &Fate, fault: &str) -> Result<Response<TransportBody>, BoxError> {
         self.journal.complete(index, None, fault, Vec::new());
         if fate.kills {
@@ -268,7 +268,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the object that a write changes: without the subresource, and with the name of a created object.
+/// Returns the path of the object that a write changes. It has no subresource, and contains the name of a created
+/// object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {
