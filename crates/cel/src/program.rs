@@ -17,7 +17,7 @@ use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A compiled expression. It is cheap to clone and can be evaluated by several threads.
+/// A compiled expression. A program is cheap to clone, and several threads can evaluate it at once.
 #[derive(Clone)]
 pub struct Program(Arc<Compiled>);
 
@@ -28,7 +28,7 @@ struct Compiled {
     root: Option<Arc<Schema>>,
 }
 
-/// The value of an expression, and what it cost.
+/// The value of an expression, and the cost of its evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
     /// The value.
@@ -65,7 +65,7 @@ impl Program {
 
     /// Estimates the cost before run time, from the sizes of literals and the limits of schemas.
     ///
-    /// Without limits, strings and lists are as long as a request allows.
+    /// Without limits, strings and lists can be as long as the size of a request allows.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
