@@ -38,7 +38,7 @@ impl Environment {
         Self::default()
     }
 
-    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, is one variable.
+    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, denotes a single variable.
     #[must_use]
     pub fn variable(mut self, name: &str, declared: Type) -> Self {
         self.variables.insert(name.into(), declared);

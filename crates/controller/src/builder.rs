@@ -34,7 +34,7 @@ use crate::{Concurrency, Controller, ControllerConfig, Reconciler};
 #[must_use]
 pub struct Builder {
     name: String,
-    /// The kind that the controller reconciles. `None` for a controller that is not for one kind.
+    /// The kind that the controller reconciles. `None` if the controller was created with [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named>,
     config: ControllerConfig,
@@ -120,7 +120,7 @@ impl Controller {
         Builder::of(objects.into())
     }
 
-    /// Starts to build a controller that is not for one kind.
+    /// Starts to build a controller without a main kind.
     pub fn named(name: impl Into<String>) -> Builder {
         Builder::named(name)
     }

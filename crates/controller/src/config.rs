@@ -40,15 +40,15 @@ pub struct ControllerConfig {
     /// The time limit of one reconciliation. When it expires, the reconciliation is dropped, which counts as an error.
     /// `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync before it fails, with an error that names the missing ones. The
-    /// default is 2 minutes. `None` waits forever. Use it for a program that starts before its resources or permissions
-    /// exist. While the run waits, the readiness check names the missing caches.
+    /// How long a run waits for all caches to sync. After that, the run fails with an error that names the missing
+    /// caches. The default is 2 minutes. `None` waits forever. Use it for a program that starts before its resources or
+    /// permissions exist. While the run waits, the readiness check names the missing caches.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread before it is logged and counted, and the replica becomes unready.
-    /// The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
+    /// How long a reconciliation may block its thread. After that, the reconciliation is logged and counted, and the
+    /// replica is not ready. The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
     pub blocked_after: Duration,
     /// How long a stop waits for running reconciliations before it drops them. The default is 25 s. In a
-    /// [`Manager`](crate::Manager), the manager's timeout replaces this one.
+    /// [`Manager`](crate::Manager), the timeout of the manager applies instead.
     pub graceful_shutdown_timeout: Duration,
     /// The setup of the queue. `None`, the default, means:
     ///

@@ -140,7 +140,8 @@ impl Controller {
     /// - every object,
     /// - each key that the previous run did not finish,
     /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000
-    ///   deleted objects. It does so from the first run or [`warm_up`](Self::warm_up) until its last handle is dropped.
+    ///   deleted objects. They are remembered from the first run or [`warm_up`](Self::warm_up) until the last handle of
+    ///   the controller is dropped.
     ///
     /// # Errors
     ///

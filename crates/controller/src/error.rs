@@ -27,7 +27,7 @@ pub enum ControllerError {
         source_name: String,
         /// The reason why it has not synced.
         problem: String,
-        /// How long the run waited, or `None` if waiting was pointless.
+        /// How long the run waited. `None` if it did not wait, because the source cannot sync.
         after: Option<Duration>,
     },
     /// A source ended, so changes would be missed.

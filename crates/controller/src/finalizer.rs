@@ -19,8 +19,8 @@ use crate::{Action, ReconcileError};
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read; reconcile it again then. Otherwise, returns the
-/// error of the request.
+/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
+/// returns the error of the request.
 ///
 /// # Cancel safety
 ///
@@ -71,8 +71,8 @@ pub async fn add_finalizer<T: Object>(
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read; reconcile it again then. Otherwise, returns the
-/// error of the request.
+/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
+/// returns the error of the request.
 ///
 /// # Cancel safety
 ///
@@ -124,9 +124,9 @@ pub enum Cleanup {
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It calls one function until
-/// the object is being deleted, and then another function, the cleanup. When the cleanup is complete, it removes the
-/// finalizer.
+/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. Before the object is being
+/// deleted, it calls one function. Afterwards, it calls another function, the cleanup. When the cleanup is complete, it
+/// removes the finalizer.
 ///
 /// # Examples
 ///
@@ -181,7 +181,7 @@ impl<A> Finalizer<A> {
     }
 
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
-    /// deleted and has the finalizer. Does nothing if it is being deleted without the finalizer.
+    /// deleted and has the finalizer. Does nothing if the object is being deleted and does not have the finalizer.
     ///
     /// `apply` gets the stored object with the finalizer. `cleanup` may be called again after it was complete, if
     /// removing the finalizer failed.

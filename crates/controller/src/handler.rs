@@ -42,7 +42,7 @@ impl<T: Object> Handler<T> for EnqueueObject {
     }
 }
 
-/// Reconciles the owners of the object that have one kind, as controller-runtime's `EnqueueRequestForOwner`.
+/// Reconciles the owners of the object that are of a given kind, as controller-runtime's `EnqueueRequestForOwner`.
 ///
 /// Owners match by group, kind and name. The API version is not compared, so owners match in all versions. The uid is
 /// not compared either, because a re-created owner must also handle the dependents of its predecessor. An update yields

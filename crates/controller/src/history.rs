@@ -77,7 +77,7 @@ pub enum EventChange {
 pub struct LastCall {
     /// When it began.
     pub at: SystemTime,
-    /// How long it took.
+    /// The duration of the call.
     pub took: Duration,
     /// The error, if it failed, shortened to 512 bytes.
     pub error: Option<String>,
@@ -90,7 +90,7 @@ pub struct LastCall {
 pub struct KeyHistory {
     /// The newest causes, oldest first.
     pub causes: VecDeque<KeyCause>,
-    /// How many causes there were in total.
+    /// The total number of causes.
     pub total: u64,
     /// The last call that ended.
     pub last_call: Option<LastCall>,

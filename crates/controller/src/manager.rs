@@ -1,4 +1,4 @@
-//! The manager, which starts and stops all parts of one replica in order.
+//! The manager, which starts and stops the informers, controllers, services and leader election of a replica in order.
 
 mod election;
 mod ending;

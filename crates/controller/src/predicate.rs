@@ -70,7 +70,7 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 pub struct GenerationChanged;
 
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. It is a good filter for the main kind of a controller.
+/// Updates that change only the status do not pass. This predicate is a good filter for the main kind of a controller.
 ///
 /// For kinds without a generation, all updates except resyncs pass, as with [`GenerationChanged`].
 ///

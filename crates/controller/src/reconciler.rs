@@ -245,8 +245,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from each error, and from everything else that converts to a boxed error, such as a string or an
-/// `anyhow::Error`.
+/// Converts from each type that converts to a boxed error, such as each error type, a string or an `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)

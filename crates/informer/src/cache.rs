@@ -77,7 +77,7 @@ pub struct Cache<T> {
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     memory: Arc<Memory<T>>,
-    /// How often the server's revisions went back.
+    /// The number of times that the server's revisions went back.
     went_back: AtomicU64,
     /// The progress of each source of the cache.
     parts: Mutex<Parts>,
@@ -134,7 +134,7 @@ impl<T: Object> Cache<T> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
@@ -284,7 +284,7 @@ impl<T: Object> Cache<T> {
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark. It is empty before the first one.
+    /// Returns the revision of the last change, replacement or bookmark. It is empty before the first of these.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
@@ -354,7 +354,7 @@ impl<T: Object> Cache<T> {
     /// the last `changes` changes as long as the returned guard exists.
     ///
     /// If there are several guards, the largest number of `changes` applies, so no reader shortens the history of
-    /// another one.
+    /// another reader.
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
         // Wait until a write in progress has ended. Otherwise the history could contain only some of its changes.
         let _writer = self.store.writer();

@@ -1,4 +1,4 @@
-//! Decodes raw objects, and describes those that cannot be decoded.
+//! Decodes raw objects, and describes objects that cannot be decoded.
 
 use std::borrow::Cow;
 use std::error::Error;

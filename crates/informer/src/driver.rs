@@ -309,8 +309,8 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`, starts resyncs when they are due, and checks objects that nothing has decoded. After `work`, all subscriptions end. They also end if `work`
-/// panics, or if the runtime shuts down before the first poll.
+/// Runs `work`. Meanwhile, starts resyncs when they are due, and checks objects that were never decoded. After `work`,
+/// all subscriptions end. They also end if `work` panics, or if the runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,

@@ -79,10 +79,11 @@ pub enum ReflectorError {
     /// The server accepted a streaming list and did not finish it. The reflector uses a plain list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than it had returned before. The cache does not take over an older state at once, since the
-    /// server may lag. It does so once the server has repeated the state at least three times over a minute, although the reflector asked
-    /// for the newest state. Then the server was restored from a backup. There is one exception: the reflector always waits until the
-    /// server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server returned an older state than it had returned before. The cache does not take over an older state at
+    /// once, since the server may lag. If the server repeats the older state at least three times over a minute,
+    /// although the reflector asks for the newest state, the server must have been restored from a backup. The cache
+    /// then takes over the state. There is one exception: the reflector always waits until the server reaches the
+    /// revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]

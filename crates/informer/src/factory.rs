@@ -30,10 +30,11 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
 /// watch and copy of the objects, so callers should agree on these settings if they want to share.
 ///
-/// The users of an informer are its handles, listers, subscriptions and handlers. An informer runs until its last user is dropped.
-/// [`start`](Self::start) also starts informers that have no user at the moment. They then run until they have had a user and the last one
-/// is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users. If an informer was
-/// stopped, the next caller gets a new informer. Clones of a factory share its informers.
+/// The users of an informer are its handles, listers, subscriptions and handlers. An informer runs until its last user
+/// is dropped. [`start`](Self::start) also starts informers that have no user at the moment. An informer that was
+/// started this way runs until it has had users and the last user is dropped. [`shutdown`](Self::shutdown) ends all
+/// informers. Dropping the factory ends the informers without users. If an informer was stopped, the next caller gets a
+/// new informer. Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -140,8 +141,8 @@ impl InformerFactory {
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, including those that were not started. If the last user of an informer is
-    /// dropped during the wait, the informer is ignored.
+    /// Waits until all informers have synced, including informers that were not started. If the last user of an
+    /// informer is dropped during the wait, the informer is ignored.
     ///
     /// # Errors
     ///

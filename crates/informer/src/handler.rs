@@ -211,7 +211,7 @@ impl<T: Object> Subscription<T> {
 }
 
 impl HandlerGuard {
-    /// Whether the handler has processed all initial objects, including those on which it panicked.
+    /// Whether the handler has processed all initial objects. A panic of the handler counts as processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }

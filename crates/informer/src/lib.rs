@@ -74,8 +74,8 @@
 //! - The cache and its indices change before subscribers are notified.
 //! - The events of one object arrive in order. The old state of each event is the new state of the previous event. Intermediate states may
 //!   be skipped.
-//! - A slow subscriber or a new subscription delays nothing else. At most one event waits for each key. A subscriber
-//!   can also request [every change](SharedInformer::subscribe_ordered), or [only the newest
+//! - A slow subscriber or a new subscription does not delay the cache or other subscribers. At most one event waits for
+//!   each key. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only the newest
 //!   states](NewestSubscription).
 //!
 //! Isolation of users:

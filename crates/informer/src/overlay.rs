@@ -154,7 +154,7 @@ impl<T: Object> Overlay<T> {
     /// The greatest version wins, and a deleted object does not reappear.
     ///
     /// Returns `false` and ignores the object if its resourceVersion is not a number. Without a number, the overlay
-    /// does not know when the cache has caught up.
+    /// cannot tell when the cache has caught up.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
@@ -171,7 +171,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -276,7 +276,8 @@ impl<T: Object> Overlay<T> {
         self.len() == 0
     }
 
-    /// Returns the recent writes. Each comes with the version up to which the cache contains all changes of its key.
+    /// Returns the recent writes. Each write is paired with the version up to which the cache contains all changes of
+    /// its key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -316,8 +317,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many: first those that are too old or that the cache contains, and then the
-    /// oldest ones.
+    /// Evicts writes if there are too many. First evicts writes that are too old or that the cache contains, and then
+    /// the oldest writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();

@@ -37,7 +37,7 @@ pub(crate) struct Publisher<T> {
     /// Whether all parts have been listed. Changed under the lock of `audience`, and read without it, because an index
     /// function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added. Its resync may be the earliest one.
+    /// Notified when a subscriber is added. The resync of a new subscriber may be the next that is due.
     pub(crate) resyncs_changed: Arc<Notify>,
     /// The number of writes so far.
     writes: AtomicU64,
@@ -278,7 +278,7 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Subscribers know only objects that had a good state.
+        // Subscribers have only received objects that had a good state.
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
@@ -544,7 +544,7 @@ impl<T: Object> Notifications<T> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if everything was
+    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if all changes were
     /// delivered before.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;

@@ -58,8 +58,8 @@ const RESTORE_ANSWERS: u32 = 3;
 /// other.
 ///
 /// A new round starts with a list. If streaming lists are enabled and have not failed recently, it starts with a
-/// streaming list instead. The list asks for the last revision or a newer one, so that the state never goes back in
-/// time. If the server does not have that revision, the list asks for the newest state. The first list accepts any
+/// streaming list instead. The list asks for the last revision or a newer revision, so that the state never goes back
+/// in time. If the server does not have that revision, the list asks for the newest state. The first list accepts any
 /// state in the cache of the server that is not older than [`not_older_than`](ReflectorConfig::not_older_than).
 ///
 /// A server that was restored from a backup returns revisions that are older than the known revision. The reflector
@@ -102,12 +102,12 @@ pub struct Reflector<T> {
     phase: Phase<T>,
     /// The revision up to which all changes have been output. Empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had seen when this one started. Empty without other
-    /// reflectors.
+    /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty without
+    /// other reflectors.
     known_elsewhere: String,
     /// Whether the server lacks the requested revision, so that the next request asks for the newest state.
     version_unavailable: bool,
-    /// How often in a row the server has returned an older state, and the time of the first one.
+    /// The number of older states that the server has returned in a row, and the time of the first of them.
     older: Option<(u32, Instant)>,
     /// Whether the server has no watch cache, so that lists use pages. It has none if it returned pages for a list at
     /// revision "0".
@@ -384,8 +384,8 @@ impl<T: Object> Reflector<T> {
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if the server once returned a newer one. The revision `not_older_than` does not
-        // prove that.
+        // Accept an older state only if the server has returned a newer state before. The revision `not_older_than`
+        // does not prove that.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;

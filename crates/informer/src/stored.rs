@@ -94,7 +94,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Sets the state to which reads fall back if this one cannot be decoded. `known` is the state that this one replaces.
+    /// Sets the state to which reads fall back if this state cannot be decoded. `known` is the state that this state
+    /// replaces.
     pub(crate) fn falls_back_to(&self, known: &Self) {
         if let Self::Lazy(record) = self
             && !self.is_same(known)

@@ -34,7 +34,7 @@ use crate::{EventObject, ResourceEvent};
 /// the cache has changed. The initial objects are read on demand, in their current state. Until the subscriber has read
 /// all of them, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
-/// A slow subscriber does not delay anything else, and its backlog is bounded:
+/// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
 /// - By default, at most one event waits for each key. The `old` state of this event is the last delivered state, and
 ///   its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states stay

@@ -43,8 +43,8 @@ pub(crate) enum Comparison {
 }
 
 impl Applied {
-    /// Compares `live` with `configuration`. Only an apply can remove fields that an earlier configuration had, so a configuration other
-    /// than the last one always counts as a change.
+    /// Compares `live` with `configuration`. If an earlier configuration had more fields, only an apply can remove
+    /// them. So a configuration that differs from the last one always counts as a change.
     pub(crate) fn compare<T: Object>(
         &mut self,
         target: &Target,

@@ -130,8 +130,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches only objects in this namespace. This includes the objects of other kinds, except cluster-scoped ones. The default is all
-    /// namespaces.
+    /// Caches only objects in this namespace. This includes the objects of other kinds, unless they are cluster-scoped.
+    /// The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
@@ -285,7 +285,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
 }
 
 impl Binding<'_> {
-    /// Returns the selection for kinds other than the reconciled one.
+    /// Returns the selection for all kinds except the reconciled kind.
     fn others(&self) -> Selection {
         Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
     }

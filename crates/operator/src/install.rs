@@ -48,7 +48,7 @@ pub(crate) async fn install(
     }
 }
 
-/// Applies an object. Failed requests are retried, except those that the server rejects.
+/// Applies an object. Retries failed requests, unless the server has rejected the request.
 pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
 where
     T: Resource + Serialize + DeserializeOwned,

@@ -1,7 +1,8 @@
 //! A `DeltaFIFO` with an `Indexer` as its known objects, as in an informer. A producer adds to the queue, and a
 //! consumer updates the indexer.
 //!
-//! The list at the end lacks an object that only the indexer knows. The queue notices this, and delivers the deletion.
+//! The list at the end lacks an object that only the indexer contains. The queue notices this, and delivers the
+//! deletion.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};

@@ -28,7 +28,7 @@ async fn replica(
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // Called after the work has ended, whatever the reason.
+        // Called after the work has ended, for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
         // Called for each new holder of the Lease, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),

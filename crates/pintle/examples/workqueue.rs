@@ -24,7 +24,7 @@ const MAX_RETRIES: u32 = 5;
 struct PodController {
     queue: WorkQueue<ObjectKey>,
     lister: Lister<Pod>,
-    /// How often each key was reconciled.
+    /// The number of reconciles of each key.
     runs: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 

@@ -71,8 +71,8 @@
 //!   watches open.
 //! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] is the queue below it.
 //! - **Working**: [`controller`] turns changes into keys and passes them to a reconciler. [`workqueue`] and
-//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] lets one replica work at a time. [`events`]
-//!   records Events for users.
+//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] makes sure that one replica leads at a time.
+//!   [`events`] records Events for users.
 //! - **Shared**: [`meta`] has the common types. [`metrics`] is the interface to your metrics library:
 //!   [`ClusterConfig::metrics`].
 //! - **Tests and demos**: `apiserver`, with the feature of that name; `testkit` for whole operators and `testing` for parts of them, with

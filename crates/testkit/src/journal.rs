@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::SentRequest;
 
-/// The maximum number of requests in a run. A correct operator never reaches it. A loop without a delay does, because
-/// the paused clock never advances in such a loop.
+/// The maximum number of requests in a run. A correct operator never reaches this number. An operator that loops
+/// without a delay reaches it, because the paused clock never advances during the loop.
 const MAX_REQUESTS: usize = 50_000;
 /// The maximum number of requests that begin within one second on the paused clock. So a loop without a delay is found
 /// before it reaches the maximum of a run.

@@ -92,8 +92,8 @@ impl SentRequest {
         ) || self.resource.ends_with("reviews")
     }
 
-    /// Returns whether the request shows that the operator is not idle. It does if it changed an object, or if it is a
-    /// failed write.
+    /// Returns whether the request shows that the operator is not idle. This is the case if the request changed an
+    /// object, or if it is a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())

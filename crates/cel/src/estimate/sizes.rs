@@ -21,8 +21,8 @@ pub(super) enum Place<'e> {
 }
 
 impl<'e> Place<'e> {
-    /// Returns the position after one step of a path. As in kube-apiserver, the first step leads to the root of the
-    /// data, whatever the name of the step is.
+    /// Returns the position after one step of a path. As in kube-apiserver, the first step always leads to the root of
+    /// the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Empty, Some(root)) => Self::Schema(root),

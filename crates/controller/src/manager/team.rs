@@ -13,7 +13,7 @@ use crate::panic::{catch, caught};
 use crate::stop::Stop;
 use crate::{Controller, ControllerError, ManagerError, UnfinishedKeys};
 
-/// How long a new term waits for the calls of the previous one.
+/// How long a new term waits for the calls of the previous term.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// All controllers of a manager. They run within one future, so that no controller runs longer than that future.

@@ -106,7 +106,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // Many more renewals than fit into one lease duration.
+    // The election makes many more renewals than fit into one lease duration.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15

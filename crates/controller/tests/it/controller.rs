@@ -125,7 +125,7 @@ async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // The old child blocks the new one until the garbage collector has removed it.
+    // The old child blocks the new child until the garbage collector has removed the old child.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);

@@ -185,7 +185,7 @@ impl<T> HistoryGuard<T> {
 
 impl<T> Drop for HistoryGuard<T> {
     fn drop(&mut self) {
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         let forgotten = self.memory.change(|history| history.remove(self.changes));
         drop(forgotten);
     }

@@ -19,7 +19,7 @@ pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
     /// The number of changes of the [`Namespaces`] before the parts were set. `None` if they are not set yet.
     choice: Option<u64>,
-    /// Whether the set of parts has changed since the first one.
+    /// Whether the set of parts was replaced by another set.
     has_changed: bool,
     /// The newest revision of any part so far, including removed parts. It decreases only if a list returns an older
     /// revision.
@@ -102,7 +102,7 @@ impl Parts {
         &self.newest
     }
 
-    /// Records that the store contains everything that the source of the part has delivered.
+    /// Records that the store contains all lists and changes that the source of the part has delivered.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.reached.clone_from(&part.revision);

@@ -32,7 +32,7 @@ const WINDOW: usize = u16::MAX as usize;
 /// Maps the hash of a short byte sequence to its last position. The sequences are as long as the shortest copy.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// The position plus one. 0 means none.
+    /// The position plus one. 0 stands for no position.
     places: Box<[u32]>,
     shift: u32,
 }
@@ -198,7 +198,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes the first byte of a copy, and the rest of its length.
+/// Writes the first byte of a copy, and the additional bytes of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);

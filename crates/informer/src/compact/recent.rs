@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         drop(before);
     }
 

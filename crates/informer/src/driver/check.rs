@@ -15,8 +15,8 @@ use crate::stored::{Record, Source, Stored};
 /// An informer without a write for this time is idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits for an idle informer. After that, the check also runs between writes, for a tenth of the
-/// time.
+/// How long a check waits until the informer is idle. After that, the check also runs between writes, for a tenth of
+/// the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects that are checked at once. It takes a few milliseconds.

@@ -179,8 +179,8 @@ impl States {
     }
 }
 
-/// Merges the states of all parts. A failure has priority, and the oldest one is returned. Otherwise the result is the progress of the
-/// lists, or the lowest revision if all lists are complete.
+/// Merges the states of all parts. If any part has failed, returns the oldest failure. Otherwise the result is the
+/// progress of the lists, or the lowest revision if all lists are complete.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

@@ -15,7 +15,8 @@ pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// in a row look like an endless loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of unanswered watch requests in a row that are repeated. After the next one, the reflector lists.
+/// The number of unanswered watch requests in a row that are repeated. After one more unanswered request, the reflector
+/// lists.
 const UNANSWERED_WATCHES: u32 = 5;
 
 /// The bookmark period of kube-apiserver. Two bookmarks may arrive in shorter succession although the period is not

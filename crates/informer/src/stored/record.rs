@@ -70,7 +70,7 @@ thread_local! {
 }
 
 impl<T> Record<T> {
-    /// Creates a record. Returns `None` if the object is too large for one.
+    /// Creates a record. Returns `None` if the object is too large for a record.
     pub(crate) fn new(source: &Arc<Source<T>>, content: &Content<'_>) -> Option<Self> {
         let size: usize = content.json.iter().map(|part| part.len()).sum();
         let head: usize = content.head.iter().map(|text| text.len()).sum();
@@ -127,7 +127,8 @@ impl<T> Record<T> {
         object
     }
 
-    /// Decodes the object, if nothing has decoded it yet, to find out whether that works. The decoded object is dropped.
+    /// Decodes the object to find out whether it can be decoded. Does nothing if the object was decoded before. The
+    /// decoded object is dropped.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
             drop(self.decode());
@@ -188,8 +189,8 @@ impl<T> Record<T> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state to which reads fall back: `known` if it was decoded before, and otherwise the state to which `known` falls back. So
-    /// the states between two decoded ones do not stay in memory.
+    /// Sets the state to which reads fall back: `known` if it was decoded before, and otherwise the state to which
+    /// `known` falls back. So states between two decoded states do not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(_) => known.clone(),

@@ -127,7 +127,7 @@ enum Popped<T> {
     Unfinished,
 }
 
-/// The maximum number of entries that are skipped in one critical section.
+/// The maximum number of entries that one critical section skips.
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
@@ -218,7 +218,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         drop((left, aftermath));
     }
 

@@ -245,7 +245,8 @@ async fn panicking_metadata_affects_only_its_object() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // Fix each object, and break the good one in the same way. Check the cache after the watch events and after a list.
+        // Fix each bad object, and break the good object in the same way. Check the cache after the watch events and
+        // after a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));

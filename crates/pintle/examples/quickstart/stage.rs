@@ -21,7 +21,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Connects to the cluster of `kubeconfig`, or starts an embedded one.
+    /// Connects to the cluster of `kubeconfig`, or starts an embedded cluster.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
             return Ok(Self { cluster: Cluster::embedded().await?, created: Vec::new() });

@@ -1,4 +1,4 @@
-//! Tests of the objects that a cluster shares between callers, and of those that it keeps apart.
+//! Tests which objects a cluster shares between callers.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;

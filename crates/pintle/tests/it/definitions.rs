@@ -1,6 +1,7 @@
 //! Tests that an API server accepts each definition without a warning, and validates objects by it.
 //!
-//! The server is the embedded one, or the real one of the kubeconfig that `PINTLE_CONFORMANCE_KUBECONFIG` names.
+//! The server is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, it is the real server of
+//! that kubeconfig.
 
 use std::sync::{Arc, Mutex};
 

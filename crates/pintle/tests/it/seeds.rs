@@ -1,7 +1,7 @@
 //! Random fault tests with writers, with informers of every kind, and with a server whose lists and watches fail. The
 //! seed determines the failures.
 //!
-//! `PINTLE_SEEDS=500` runs that many seeds, and `PINTLE_SEED=17` runs that one. The seed determines the writes and the
+//! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
 //! faults. The time at which a fault occurs depends on the runtime and the network. So it may take several runs to
 //! reproduce a rare failure.
 

@@ -128,7 +128,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts children in a cache that does not have its own writes yet.
+/// Counts children in a cache that does not contain the operator's latest writes yet.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -207,8 +207,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names its child by the domain and deletes it when the site is gone. If a site is created again with the same name
-/// and another domain, this looks like an update. The child of the first site is then never deleted.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is created again
+/// with the same name and another domain, this looks like an update. The child of the first site is then never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);

@@ -29,7 +29,7 @@ struct Inner {
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// How many of the next events are repeated in another shape.
+    /// The number of next events that are repeated in another shape.
     echoes: usize,
 }
 
