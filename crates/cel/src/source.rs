@@ -30,7 +30,7 @@ impl Issue {
     }
 }
 
-/// The findings because of which an expression was rejected.
+/// The findings that led to the rejection of an expression.
 ///
 /// `Display` writes findings as cel-go does. For each finding, there is a line with the position and the message, then
 /// the line of the text, and then a caret.

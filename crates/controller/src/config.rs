@@ -56,7 +56,7 @@ pub struct ControllerConfig {
     ///   level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later, and no key
     ///   starves. Otherwise the order is first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. A call may have caused each change
+    /// - A change ends the delay, unless the failed call may have caused the change. This is assumed of each change
     ///   that arrives during the call or up to 5 s after it. Such a change only shortens the delay to 30 s, and does
     ///   not shorten a delay that the server or the reconciler requested. This happens at most ten times between two
     ///   successes of the key, so a reconciler that writes and fails backs off.

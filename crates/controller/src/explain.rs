@@ -79,7 +79,7 @@ impl Controller {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
 
-    /// Returns where a key is in the queue.
+    /// Returns the position of a key in the queue.
     pub fn state_of(&self, key: &ObjectKey) -> WorkState {
         match self.with_queue(|queue| queue.key_state(key)) {
             None => WorkState::NotRunning,

@@ -219,7 +219,8 @@ impl Worker {
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the limiter's delay, or after the server's if that is longer.
+    /// Retries a key after the limiter's delay. If the server or the reconciler has requested a longer delay, uses that
+    /// delay.
     fn retry(&self, item: WorkItem<ObjectKey, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };

@@ -139,7 +139,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Must be called when the store has added or updated an object. Removes the written object unless it is newer.
+    /// Must be called when the store has added or updated an object. Removes the written object, unless it is newer
+    /// than the stored object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)

@@ -21,7 +21,7 @@ use crate::panic::catch;
 use record::Record;
 
 /// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). For
-/// k8s-openapi's pods, it takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
+/// k8s-openapi's pods, this takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
 ///
 /// Key, uid, resourceVersion and generation are available without decoding. So are labels, owners and finalizers, so selectors decode no
 /// object. After their first read they stay in memory. Objects with equal labels, owners and finalizers share one copy. Annotations are

@@ -22,11 +22,13 @@ use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long, and how often in that time, a server must return an older state before the reflector accepts it.
+/// The minimum time, and the minimum number of lists in that time, for which a server must return an older state before
+/// the reflector accepts it.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
-/// Follows one resource: lists it, watches it from there on, and lists again if the server no longer has its revision.
+/// Follows one resource. The reflector lists the resource, watches it from the revision of the list on, and lists it
+/// again if the server no longer has that revision.
 ///
 /// It is a state machine without I/O and without a clock. [`start`](Self::start) returns the first [`Command`]. The
 /// driver executes the command and passes the result to [`step`](Self::step), which returns the next command. Changes

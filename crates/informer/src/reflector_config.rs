@@ -60,7 +60,7 @@ pub struct ReflectorConfig {
     /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After that, the
     /// normal timeout of the watch plus `watch_grace` is shorter than the doubled time, and ends the watch first.
     pub watch_idle_timeout: Option<Duration>,
-    /// The time after its timeout for which a watch may still last. After that the connection counts as dead, and the
+    /// How long a watch may stay open after its timeout has passed. After that the connection counts as dead, and the
     /// reflector reopens the watch.
     pub watch_grace: Duration,
     /// The delays after failures. A complete list and a successful watch reset them: see

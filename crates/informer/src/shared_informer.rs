@@ -134,8 +134,8 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
     /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.
-    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces and
-    /// none of removed namespaces. [`states_by_namespace`](Self::states_by_namespace) returns the state of each
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces, and
+    /// no objects of removed namespaces. [`states_by_namespace`](Self::states_by_namespace) returns the state of each
     /// namespace. The [`state`](Self::state) of the informer is synced when all namespaces are synced. Otherwise it
     /// shows the failure that has lasted longest.
     ///

@@ -1,4 +1,4 @@
-//! Lists in pages, and how the reflector continues after a failed page.
+//! Paged lists. Also decides how the reflector continues after a failed page.
 
 use std::collections::HashSet;
 use std::fmt;

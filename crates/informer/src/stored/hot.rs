@@ -24,7 +24,8 @@ struct Ring<T> {
 /// each further read slow.
 const STEPS: usize = 8;
 
-/// The estimated number of bytes that an object takes for each byte of its JSON, besides its own size. A pod of k8s-openapi takes 5.9.
+/// The estimated number of bytes that an object takes for each byte of its JSON, in addition to the size of its type. A
+/// pod of k8s-openapi takes 5.9.
 const PER_JSON_BYTE: usize = 6;
 
 impl<T> Hot<T> {

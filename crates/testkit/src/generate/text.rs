@@ -77,7 +77,7 @@ fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     }
 }
 
-/// Appends a character of a class, preferably a printable one of ASCII.
+/// Appends a character of a class, preferably a printable ASCII character.
 fn write_class(class: &Class, random: &mut Rng, text: &mut Vec<u8>) {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),

@@ -46,7 +46,8 @@ impl Shapes {
         self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
     }
 
-    /// Makes the watch send the next change twice: after the change, another shape at the same version.
+    /// Makes the watch send an additional event after the next change. The event has the same version of the object in
+    /// another shape.
     pub(crate) fn echo(&self) {
         self.0.lock().unwrap().echoes += 1;
     }
