@@ -1,7 +1,7 @@
 //! The workloads of the area `cel`. `go/cel` runs the same workloads on cel-go.
 //!
-//! The rules resemble those of Gateway API and of autoscalers. The object satisfies all rules, so no evaluation ends
-//! early.
+//! The rules resemble the rules of Gateway API and of autoscalers. The object satisfies all rules, so no evaluation
+//! ends early.
 
 use cel::Context;
 use pintle_cel::{Activation, CALL_LIMIT, Environment, Program, Type};

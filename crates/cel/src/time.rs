@@ -115,7 +115,7 @@ impl Timestamp {
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
         let span = i64::try_from(nanos(self) - nanos(other)).ok();
-        // As in Go, the smallest duration stands for an overflow.
+        // As in Go, the smallest duration counts as an overflow.
         span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 

@@ -203,8 +203,8 @@ impl ReconcileError {
     }
 
     /// Sets the minimum delay before the retry, counted from the failure. If no delay is set, the `Retry-After` of a
-    /// server response among the causes applies. In both cases the delay is at least that of the controller's rate
-    /// limiter, and at most 1000 s.
+    /// server response among the causes applies. In both cases, the delay is not shorter than the delay of the
+    /// controller's rate limiter, and is at most 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }

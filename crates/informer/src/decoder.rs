@@ -37,7 +37,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
     /// object is returned, which was pruned and transformed before. `is_anew` disables this reuse, because after a
-    /// restore of the server, the same version may stand for another state.
+    /// restore of the server, the same version may identify another state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };

@@ -26,7 +26,7 @@ pub enum NotReached {
         resource_version: String,
     },
     /// The server's revisions went back during the wait, for example after a restore from a backup. The requested
-    /// revision may never arrive. If the server reaches this number again, the number stands for other changes.
+    /// revision may never arrive. If the server reaches this number again, the number means other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.

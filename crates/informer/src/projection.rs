@@ -1,7 +1,7 @@
 //! Selects the fields of an object that the cache keeps.
 
 /// Selects which fields of each object an informer keeps. Dropped fields are cut from the bytes before decoding, so
-/// they cost neither decoding time nor memory. Set it in
+/// they cost no decoding time and no memory. Set it in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
 /// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object. An update

@@ -52,8 +52,8 @@ pub struct ReflectorConfig {
     /// The minimum timeout of a watch. The reflector picks a random timeout between this value and twice this value.
     /// The default is 5 minutes. Smaller values are raised to 5 minutes.
     pub watch_timeout: Duration,
-    /// How long a watch may deliver neither an event nor a bookmark. After that the connection counts as dead, and the
-    /// reflector reopens the watch at the last revision. This costs one request.
+    /// How long a watch may be silent, without an event or a bookmark. After that the connection counts as dead, and
+    /// the reflector reopens the watch at the last revision. This costs one request.
     ///
     /// `None`, the default, means the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
     /// every minute, so this is a minute and a half. After each silent watch, the time doubles, until a bookmark

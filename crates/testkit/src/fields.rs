@@ -72,7 +72,7 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two values, one on each line. `None` stands for an object that does not exist.
+/// Returns the differences between two values, one on each line. `None` means that the object does not exist.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),

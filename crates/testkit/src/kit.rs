@@ -51,7 +51,7 @@ pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
 pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
-    /// The user name of the operator, and the manifests of its roles. `None` stands for an administrator.
+    /// The user name of the operator, and the manifests of its roles. `None` means an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }
 

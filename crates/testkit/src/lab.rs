@@ -172,8 +172,8 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with this key satisfies a condition, and returns the object. `None` stands for an object
-    /// that does not exist.
+    /// Waits until the object with this key satisfies a condition, and returns the object. `None` means that the object
+    /// does not exist.
     ///
     /// # Errors
     ///

@@ -90,7 +90,8 @@ pub async fn eventually_within<T: Debug>(
 }
 
 /// Observes a value for some time on tokio's clock, and checks that `accept` returns true each time. Returns the last
-/// value. The value is observed at least once, and once more at the end. The intervals are those of [`eventually`].
+/// value. The value is observed at least once, and once more at the end. The intervals are the same as for
+/// [`eventually`].
 ///
 /// # Errors
 ///

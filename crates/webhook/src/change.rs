@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// The fields that identify the elements of Kubernetes' lists, in the order in which they are tried.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes from `before` to `after` to `sent`. Keeps fields that are neither in `before` nor in `after`.
+/// Applies the changes from `before` to `after` to `sent`. Keeps fields that are missing in both `before` and `after`.
 ///
 /// The function recurses once for each level. The JSON parser limits `sent` to 128 levels, and the other values come
 /// from Rust types.

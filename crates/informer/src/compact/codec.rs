@@ -32,7 +32,7 @@ const WINDOW: usize = u16::MAX as usize;
 /// Maps the hash of a short byte sequence to its last position. The sequences are as long as the shortest copy.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// The position plus one. 0 stands for no position.
+    /// The position plus one. 0 means that there is no position.
     places: Box<[u32]>,
     shift: u32,
 }

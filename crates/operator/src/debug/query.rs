@@ -30,7 +30,7 @@ pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
 fn parameter(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).next()?;
-    // A plus stands for a space, as in HTML forms.
+    // A plus means a space, as in HTML forms.
     Some(percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy().into_owned())
 }
 

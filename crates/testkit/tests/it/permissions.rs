@@ -8,7 +8,7 @@ fn kit() -> Kit {
     Kit::new(operator).create(site("blog")).delete::<Website>("blog")
 }
 
-/// Publishes a site with no permissions except those of this role.
+/// Publishes a site with only the permissions of this role.
 fn publish(role: &LeastRole) -> Result<(), Violation> {
     Kit::new(operator).restricted(role).run(async |lab| {
         lab.create(&site("blog")).await?;
