@@ -41,8 +41,8 @@ pub struct ControllerConfig {
     /// `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
     /// How long a run waits for all caches to sync. After that, the run fails with an error that names the missing
-    /// caches. The default is 2 minutes. `None` waits forever. Use it for a program that starts before its resources or
-    /// permissions exist. While the run waits, the readiness check names the missing caches.
+    /// caches. The default is 2 minutes. `None` waits forever. Use `None` for a program that starts before its
+    /// resources or permissions exist. While the run waits, the readiness check names the missing caches.
     pub cache_sync_timeout: Option<Duration>,
     /// How long a reconciliation may block its thread. After that, the reconciliation is logged and counted, and the
     /// replica is not ready. The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
@@ -85,9 +85,9 @@ pub struct ControllerConfig {
 
 /// A function that configures the queue: its order, its rate limiter, and how retries and changes interact.
 ///
-/// Each run has its own queue, so the function is called once for each run. The queue's name is always the
-/// controller's. The queue's metrics go to the controller's provider, with controller-runtime's labels, unless the
-/// function sets another provider.
+/// Each run has its own queue, so the function is called once for each run. The queue always has the controller's name.
+/// The queue's metrics go to the controller's provider, with controller-runtime's labels, unless the function sets
+/// another provider.
 ///
 /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. Only an order that uses priorities is
 /// affected by this.

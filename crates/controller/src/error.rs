@@ -126,7 +126,7 @@ pub enum ManagerError {
         /// The name.
         name: String,
     },
-    /// Some parts did not stop in their share of the time, and were dropped.
+    /// Some controllers, services or other parts of the manager did not stop in time, and were dropped.
     #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
         /// The parts that were dropped: controllers with their unfinished keys, services, the leader election if the

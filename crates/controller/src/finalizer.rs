@@ -124,9 +124,9 @@ pub enum Cleanup {
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. Before the object is being
-/// deleted, it calls one function. Afterwards, it calls another function, the cleanup. When the cleanup is complete, it
-/// removes the finalizer.
+/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It then calls the `apply`
+/// function for an object that is not being deleted, and the `cleanup` function for an object that is. When the cleanup
+/// is complete, it removes the finalizer.
 ///
 /// # Examples
 ///

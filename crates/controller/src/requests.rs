@@ -19,7 +19,7 @@ pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 
 /// A handle to add keys to a controller's queue. Clones belong to the same controller.
 ///
-/// Keys that are added while the controller is not running are kept for its next run, each once.
+/// Keys that are added while the controller is not running are kept for its next run, without duplicates.
 ///
 /// # Examples
 ///

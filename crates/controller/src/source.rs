@@ -17,7 +17,7 @@ use crate::panic::catch;
 
 /// A source of keys for a controller, as controller-runtime's `Source`.
 ///
-/// It may be started again after a run has ended, and then starts from the beginning.
+/// A source may be started again after a run has ended. It then starts from the beginning.
 ///
 /// # Examples
 ///

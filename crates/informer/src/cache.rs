@@ -158,7 +158,7 @@ impl<T: Object> Cache<T> {
         before.map(|before| before?.read())
     }
 
-    /// Deletes the object with this key. Does nothing if there is none.
+    /// Deletes the object with this key. Does nothing if there is no such object.
     ///
     /// `resource_version` is the revision of the deletion. Pass an empty string if it is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
@@ -197,9 +197,9 @@ impl<T: Object> Cache<T> {
     /// Replaces all objects in one step: no reader sees a partial replacement. It costs almost nothing to store the
     /// same `Arc` again.
     ///
-    /// If several objects have one key, the last one is stored. The revision of the cache becomes `resource_version`,
-    /// unless that is empty. The new revision may be older than the previous one, for example after the server was
-    /// restored from a backup.
+    /// If several objects have the same key, the last of them is stored. The revision of the cache becomes
+    /// `resource_version`, unless `resource_version` is empty. The new revision may be older than the previous one, for
+    /// example after the server was restored from a backup.
     ///
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
@@ -278,7 +278,8 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// Returns a snapshot of the cache. The snapshot never changes. Its cost does not depend on the number of objects.
+    /// Returns a snapshot of the cache. The snapshot never changes. The cost of this call does not depend on the number
+    /// of objects.
     pub fn snapshot(&self) -> Snapshot<T> {
         let (pin, resource_version) = self.store.pin(str::to_owned);
         Snapshot::new(pin, self.indices(), resource_version)
@@ -290,7 +291,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Waits until the cache has all changes up to `resource_version`. To read your own write, wait for the
-    /// resourceVersion that the server returned for it, and then read.
+    /// resourceVersion that the server returned for the write, and then read.
     ///
     /// The wait also covers the sync of an informer: it waits until the cache [has
     /// synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.

@@ -52,9 +52,9 @@ pub struct Undecodable {
     pub uid: String,
     /// The resourceVersion, if it could be read.
     pub resource_version: String,
-    /// What is wrong with the object. A position refers to the bytes that the [`Projection`](crate::Projection) keeps.
-    /// Values of a wrong type are not quoted. Messages of panics and of a type's own `Deserialize` are included
-    /// unchanged, even if they quote a value.
+    /// The reason why the object is not in the cache. A position refers to the bytes that the
+    /// [`Projection`](crate::Projection) keeps. Values of a wrong type are not quoted. Messages of panics and of a
+    /// type's own `Deserialize` are included unchanged, even if they quote a value.
     pub error: String,
 }
 

@@ -93,8 +93,9 @@ pub enum ReflectorError {
         /// The resourceVersion of the newer state.
         known: String,
     },
-    /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other indices finds it. A
-    /// lookup in this index does not. The informer continues, so its state does not show this error.
+    /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other
+    /// indices finds it. A lookup in this index does not find it. The informer continues, so its state does not show
+    /// this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }

@@ -16,8 +16,9 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 
 /// Shares informers between callers that ask for the same objects.
 ///
-/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its own configuration. No
-/// setting is ignored. If an existing informer has another value, the setting decides what the caller gets:
+/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its
+/// own configuration. No setting is ignored. If an existing informer has another value for a setting, the result
+/// depends on the setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -25,7 +26,7 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// | any field of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | another informer |
 /// | `name`, `metrics`, `seed` | another informer; the default value accepts any informer |
 /// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
-/// | `on_error` | the same informer; both handlers are called, this one as long as the caller uses the informer |
+/// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
 ///
 /// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
 /// watch and copy of the objects, so callers should agree on these settings if they want to share.

@@ -167,8 +167,8 @@ impl<T: Object> SharedInformer<T> {
 }
 
 impl<T: Object> Subscription<T> {
-    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use it for a subscription
-    /// with other settings, such as [a resync period](Self::set_resync).
+    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use this
+    /// method for a subscription with other settings, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
@@ -179,8 +179,9 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. It needs no runtime. While `handler`
-    /// runs, new events wait in the subscription. [`Subscription`] describes how many events it stores.
+    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. This method needs
+    /// no runtime. While `handler` runs, new events wait in the subscription. [`Subscription`] describes how many
+    /// events it stores.
     ///
     /// # Errors
     ///

@@ -61,9 +61,10 @@
 //!
 //! Cache:
 //!
-//! - The cache converges to the state of the server, whatever fails in between. At each moment the cache equals the state of the server at
-//!   some revision. That revision only decreases if the server was restored from a backup. A list replaces the content in one step. If an
-//!   informer follows [several namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
+//! - The cache converges to the state of the server after any failures. At each moment the cache equals the state of
+//!   the server at some revision. That revision only decreases if the server was restored from a backup. A list
+//!   replaces the content in one step. If an informer follows [several namespaces](SharedInformer::of_namespaces),
+//!   these guarantees apply to each namespace.
 //! - An event that is older than the cached state is ignored.
 //! - Readers and writers block each other only while a writer changes one record or a reader reads a few records. The cost of a
 //!   [`Snapshot`] does not depend on the number of objects, and its content is from one moment. A [`View`] shows several caches at one
@@ -90,9 +91,9 @@
 //! Failures:
 //!
 //! - The state shows why an informer is not up to date. Retries have delays, so there is never a hot loop.
-//! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, whatever the source is. An
-//!   informer has at most 16 lists in flight. Offloaded work does not depend on tokio's pool of blocking threads. All informers of a
-//!   process together offload at most one function for each processor at a time.
+//! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, for every
+//!   kind of source. An informer has at most 16 lists in flight. Offloaded work does not depend on tokio's pool of
+//!   blocking threads. All informers of a process together offload at most one function for each processor at a time.
 //! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not
 //!   affected. Reads and events return the last state of the object that could be decoded, if there was one.
 //! - Dropping the last handle of an informer ends its task. Dropping a subscription or a guard ends the subscription or the registration.
@@ -106,7 +107,7 @@
 //! | event handler, error handler | the call is skipped |
 //! | metrics provider | the provider is not called again |
 //! | waker | the task is not woken; the informer and other tasks go on |
-//! | `Drop` of an object | the rest of that drop is skipped; the panic is logged and appears in no state, since the object has left the cache |
+//! | `Drop` of an object | that drop is not completed; the panic is logged and appears in no state, since the object has left the cache |
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
 //! When an object arrives, the informer reads name, namespace, uid and resourceVersion from its `Metadata` once. If this read panics, only

@@ -36,7 +36,7 @@ pub use self::own_writes::OwnWrites;
 /// So a read is never older than the last write of this process to that key. This also applies to each object of a
 /// [`list`](Self::list). The other objects of a list are from one moment. The guarantee ends when a write is older than
 /// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After
-/// that, a read returns the cached object, whatever its version is.
+/// that, a read returns the cached object, even if it is older than the write.
 ///
 /// Reads by [index](Self::by_index) include the writes, with the values that the index function returns for them.
 ///

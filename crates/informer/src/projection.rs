@@ -57,7 +57,7 @@ impl Projection {
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
     /// The last manifest of a client-side `kubectl apply`, which is a copy of most of the object. Kept by default. If
-    /// it is dropped, an update with a cached object deletes it in the cluster: see
+    /// this annotation is dropped, an update with a cached object deletes the annotation in the cluster: see
     /// [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 

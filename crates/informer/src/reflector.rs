@@ -164,8 +164,9 @@ pub enum Input<T> {
 
 /// A change to store.
 ///
-/// Each output has the resourceVersion up to which all changes have been output. This is the version that the server sent, even if a
-/// transform changed the object. It never decreases as long as versions are numbers. It is empty if the server sends none.
+/// Each output has the resourceVersion up to which all changes have been output. This is the version that the server
+/// sent, even if a transform changed the object. It never decreases if versions are numbers. It is empty if the server
+/// sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// Replaces all objects.

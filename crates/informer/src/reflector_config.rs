@@ -47,7 +47,8 @@ pub struct ReflectorConfig {
     pub streaming_list_idle_timeout: Duration,
     /// How long a list or a watch request may wait for a response. The same limit applies to a list that waits for the
     /// next object of a page. After that, the connection counts as dead, and the request fails. The default is two
-    /// minutes. This is longer than the timeouts of this project's REST client, so it matters for other sources.
+    /// minutes. This is longer than the timeouts of this project's REST client, so this limit only matters for other
+    /// sources.
     pub list_idle_timeout: Duration,
     /// The minimum timeout of a watch. The reflector picks a random timeout between this value and twice this value.
     /// The default is 5 minutes. Smaller values are raised to 5 minutes.

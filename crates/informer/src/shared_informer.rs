@@ -288,8 +288,8 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Waits until the cache contains the whole resource, with the current [namespaces](Self::of_namespaces) and
-    /// [selectors](Self::set_selectors). Call it again after you change these. It keeps waiting while the server
-    /// rejects requests. [`state`](Self::state) returns the reason. Add a timeout if you need one.
+    /// [selectors](Self::set_selectors). Call this method again after a change of these. The wait continues while the
+    /// server rejects requests. [`state`](Self::state) returns the reason. Add a timeout if you need one.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use pintle_meta::{ObjectKey, OwnerReference, Resource};
 use crate::applied::Applied;
 use crate::bound::Shared;
 
-/// Everything that a reconciliation of an object of type `K` needs: cached reads, writes, conditions and Events.
+/// The context of a reconciliation of an object of type `K`: cached reads, writes, conditions and Events.
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the

@@ -1,6 +1,6 @@
 //! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! This crate is the layer that users touch. [`pintle_controller`] is the engine below it. The README has a complete
+//! This crate is the layer that programs use. [`pintle_controller`] is the engine below it. The README has a complete
 //! operator. This is a small one:
 //!
 //! ```no_run

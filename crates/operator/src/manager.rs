@@ -37,7 +37,7 @@ use crate::{Controller, OperatorError, Result, init_tracing, signal};
 ///
 /// 1. It serves probes and metrics, so that the probes show why the pod is not ready.
 /// 2. It installs the CustomResourceDefinitions, and waits until the API server serves them.
-/// 3. It fills the caches, also on a standby.
+/// 3. It fills the caches, even on a standby.
 /// 4. It runs the controllers while this replica leads, or at once without a leader election.
 ///
 /// # Examples

@@ -103,7 +103,8 @@ impl<W: World> Kit<W> {
     }
 
     /// Adds a step in which the user creates an object. The request is retried until the server accepts the object. So
-    /// the operator may install the resource of the object, and an object with the same name may still be in deletion.
+    /// the operator may install the resource of the object first. An object with the same name may still exist while it
+    /// is being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,

@@ -11,8 +11,8 @@ use crate::decode::decode;
 use crate::review::AdmissionRequest;
 use crate::{Denial, Operation, UserInfo};
 
-/// A request to create, update, delete or connect to an object of the type `T`. The argument of a handler. Tests can
-/// create requests.
+/// A request to create, update, delete or connect to an object of the type `T`. It is the argument of a handler. Tests
+/// can create requests themselves.
 ///
 /// `Debug` does not show the objects, because they may be Secrets.
 ///

@@ -37,8 +37,8 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificates that the API server must trust, as PEM. They become the `caBundle` of registrations. If `None`, the API server uses
-    /// the roots of its system.
+    /// The certificates that the API server must trust, as PEM. They become the `caBundle` of registrations. If `None`,
+    /// the API server uses the root certificates of its system.
     pub authority: Option<PathBuf>,
     /// The time between two reads. The default is 10 s. A changed Secret reaches a volume after about a minute.
     pub period: Duration,

@@ -1,7 +1,8 @@
 //! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
 //!
-//! A handler is an async function. It gets an [`Admission`] with the decoded object, and returns `()`, the changed object, or a [`Denial`].
-//! The crate reads and writes the reviews of the API server, computes the JSON patch, and makes the objects that register the webhooks.
+//! A handler is an async function. It gets an [`Admission`] with the decoded object, and returns `()`, the changed
+//! object, or a [`Denial`]. The crate reads and writes the reviews of the API server, computes the JSON patch, and
+//! creates the objects that register the webhooks.
 //!
 //! ```
 //! use pintle_meta::ObjectMeta;

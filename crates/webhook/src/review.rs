@@ -11,7 +11,7 @@ pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionRev
 /// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A question of the API server about one request, or the answer to this question.
+/// A review of one client request: the question of the API server, or the answer of a webhook.
 ///
 /// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public for tests and for other
 /// servers.

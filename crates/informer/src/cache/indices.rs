@@ -89,8 +89,8 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 }
 
 impl<T: Object> Cache<T> {
-    /// Adds an index over the values that `function` returns for each object. When this returns, the index contains all
-    /// stored objects. Meanwhile reads and writes continue.
+    /// Adds an index over the values that `function` returns for each object. When this method returns, the index
+    /// contains all stored objects. Reads and writes continue during the call.
     ///
     /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. It must always return the same
     /// values for the same object, so the values may depend only on the object. The cache holds no lock while it calls

@@ -33,7 +33,7 @@ impl<K: Resource> Context<K> {
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the term has ended.
     /// - Another object controls the child, or the owner no longer exists. Before a child is created, one request checks that the owner
     ///   exists.
-    /// The error of the request. It is a conflict if the child was re-created and the cache still has the old child.
+    /// - The error of the request. It is a conflict if the child was re-created and the cache still has the old child.
     ///
     /// # Cancel safety
     ///

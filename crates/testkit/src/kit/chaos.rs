@@ -118,8 +118,8 @@ impl<W: World> Kit<W> {
     ///
     /// A script has errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow requests,
     /// stale views, and kills of the leader. After the last fault, the operator must reach the final state of an
-    /// undisturbed run. No process may have written without leading, and hardly more tasks may be alive than without
-    /// faults.
+    /// undisturbed run. No process may have written without leading, and only a few more tasks may be alive than
+    /// without faults.
     ///
     /// # Errors
     ///
