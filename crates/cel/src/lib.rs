@@ -45,7 +45,7 @@
 //!
 //! # Two phases
 //!
-//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant parts.
+//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
 //! [`Program::evaluate`] reads the caller's data by reference and counts the cost. The evaluation stops when the cost
 //! exceeds the budget. The budget of kube-apiserver is [`CALL_LIMIT`] for one expression, and ten times as much for all
 //! rules of an object.

@@ -38,11 +38,12 @@ pub struct Evaluation<'a> {
 }
 
 impl Environment {
-    /// Compiles an expression: parses it, checks its types and evaluates its constant parts.
+    /// Compiles an expression: parses it, checks its types and evaluates its constant subexpressions.
     ///
     /// # Errors
     ///
-    /// The findings of the parser or the type checker, in cel-go's words, or the failure of a constant part.
+    /// Fails with the findings of the parser or the type checker, in cel-go's words, or with the failure of a constant
+    /// subexpression.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -74,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The failure of the expression in cel-go's words, or that the budget ran out.
+    /// Fails with the failure of the expression, in cel-go's words, or if the budget runs out.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {

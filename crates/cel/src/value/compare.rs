@@ -16,7 +16,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// As in kube-apiserver, data with a schema fails to compare with values of another kind.
+    /// As in kube-apiserver, the comparison of data with a schema fails if the other value has another kind.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }

@@ -16,7 +16,8 @@ const MAX_DEPTH: usize = 256;
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
-    /// Returns the value as JSON. Objects that the expression created become JSON objects, and absent optional values `null`.
+    /// Returns the value as JSON. Objects that the expression created become JSON objects. Absent optional values
+    /// become `null`.
     ///
     /// # Errors
     ///
