@@ -14,7 +14,7 @@ use self::script::{Event, Kind, Script};
 use super::crashes::Undisturbed;
 use super::steps::Progress;
 use super::{Kit, World, runs};
-use crate::wire::Weather;
+use crate::wire::Disturbances;
 use crate::{Lab, Violation};
 
 /// The maximum number of additional tasks, compared with an undisturbed run of the same number of replicas.
@@ -208,7 +208,7 @@ impl<W: World> Kit<W> {
         lab.faults().clear();
         lab.break_watches();
         if script.kind == Kind::Chaos {
-            lab.set_weather(None);
+            lab.set_disturbances(None);
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ impl<W: World> Kit<W> {
 /// Starts processes, and starts a process again some time after it has ended.
 async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -> Result<(), Violation> {
     loop {
-        let weather = Weather {
+        let disturbances = Disturbances {
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
@@ -239,7 +239,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {
-            lab.start_with(None, Some(weather))?;
+            lab.start_with(None, Some(disturbances))?;
         }
         sleep(RESTART).await;
     }

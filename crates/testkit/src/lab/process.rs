@@ -14,7 +14,7 @@ use super::Lab;
 use crate::Violation;
 use crate::journal::PANICKED;
 use crate::kit::World;
-use crate::wire::{CrashPoint, Link, Weather, Wire};
+use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 
 /// A process of the operator: a task with its own clients and caches.
 #[derive(Debug)]
@@ -34,13 +34,17 @@ impl<W: World> Lab<W> {
         self.start_with(None, None)
     }
 
-    pub(crate) fn start_with(&self, crash: Option<CrashPoint>, weather: Option<Weather>) -> Result<String, Violation> {
+    pub(crate) fn start_with(
+        &self,
+        crash: Option<CrashPoint>,
+        disturbances: Option<Disturbances>,
+    ) -> Result<String, Violation> {
         let mut processes = self.processes();
         let name = format!("operator-{}", processes.len() + 1);
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(processes.len() as u64);
         let link = Link::new(name.clone(), self.server.clone(), self.journal.clone(), seed);
         link.crash_at(crash);
-        link.set_weather(weather);
+        link.set_disturbances(disturbances);
         let mut client = self.server.client_config();
         client.user_agent = Some(name.clone());
         client.impersonate = self.settings.permissions.as_ref().map(|(user, _)| user.clone());
@@ -132,8 +136,8 @@ impl<W: World> Lab<W> {
         self.processes().get(process).map(|found| found.link.dead().clone()).unwrap_or_default()
     }
 
-    pub(crate) fn set_weather(&self, weather: Option<Weather>) {
-        self.processes().values().for_each(|process| process.link.set_weather(weather));
+    pub(crate) fn set_disturbances(&self, disturbances: Option<Disturbances>) {
+        self.processes().values().for_each(|process| process.link.set_disturbances(disturbances));
     }
 
     /// Breaks all open watches of all processes.
