@@ -16,7 +16,7 @@ const MAX_REQUESTS: usize = 50_000;
 /// before it reaches the maximum of a run.
 const MAX_RATE: usize = 2_000;
 
-/// The prefix of the cause of a panic.
+/// The prefix of the recorded cause if a process has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
 /// The record of one run.
