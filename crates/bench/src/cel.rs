@@ -1,6 +1,7 @@
 //! The workloads of the area `cel`. `go/cel` runs the same workloads on cel-go.
 //!
-//! The rules are of the kind that Gateway API and autoscalers have. They hold for the object, so no rule ends early.
+//! The rules resemble the rules of Gateway API and of autoscalers. The object satisfies all rules, so no evaluation
+//! ends early.
 
 mod writes;
 
@@ -11,21 +12,21 @@ use serde_json::Value;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Rules, one a line.
+/// The rules, one on each line.
 const RULES: &str = include_str!("cel/rules.txt");
 const OBJECT: &str = include_str!("cel/object.json");
-/// How often all rules are compiled and evaluated.
+/// The number of times that all rules are compiled and evaluated.
 const COMPILED: usize = 500;
 const EVALUATED: usize = 20_000;
 
-/// Runs a workload once. `None` if there is no such workload.
+/// A function that runs a workload once.
 ///
 /// # Panics
 ///
-/// If a rule cannot be compiled or does not hold.
+/// Panics if a rule cannot be compiled, or if the object does not satisfy it.
 pub type Work = fn(quick: bool) -> Sample;
 
-/// The workloads by name. The workloads with the peer begin with `peer-`.
+/// The workloads by name. The names of workloads with the crate `cel` begin with `peer-`.
 pub const WORKS: &[(&str, Work)] = &[
     ("compile", |quick| compile(quick, ours)),
     ("peer-compile", |quick| compile(quick, theirs)),
@@ -65,7 +66,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. An operation is one rule: parser, type checker and plan.
+/// Compiles all rules. One operation runs the parser, the type checker and the planner on one rule.
 fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = rounds(quick, COMPILED);
@@ -81,7 +82,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. An operation is one rule, with its cost counted.
+/// Evaluates compiled rules over JSON. One operation evaluates one rule and counts its cost.
 fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
@@ -91,7 +92,7 @@ fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// The same with the peer. The object is converted before the measurement.
+/// Evaluates the rules with the crate `cel`. The object is converted before the measurement.
 fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

@@ -30,7 +30,7 @@ pub(crate) struct Stats {
 impl Feed {
     /// # Panics
     ///
-    /// This method and all others panic if the server does not respond as expected.
+    /// All methods panic if the server does not respond as expected.
     pub(crate) fn stats(&self) -> Stats {
         serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }

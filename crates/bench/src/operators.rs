@@ -1,6 +1,7 @@
-//! The runs of docs/OPERATORS.md: an operator as a process, on an embedded API server with faults.
+//! Runs the scenarios of docs/OPERATORS.md. The operator is a process, and the embedded API server has faults.
 //!
-//! `operators COMMAND…` starts the operator with `KUBECONFIG` once for each scenario, and prints one line for each.
+//! `operators COMMAND…` starts the operator with `KUBECONFIG` once for each scenario, and prints one line for each
+//! scenario.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 mod proxy;
@@ -14,7 +15,8 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios with the command of the command line. With `--only NAME`, runs those whose name contains this text.
+/// Runs all scenarios with the command from the command line. With `--only NAME`, runs only scenarios whose names
+/// contain this text.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let only = args.next_if(|arg| arg == "--only").map(|_| args.next().unwrap_or_default());

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::error::Failure;
 use crate::value::Value;
 
-/// The source of variables' values. [`Activation`] has values that are known before the evaluation.
+/// A source of the values of variables. [`Activation`] contains values that are known before the evaluation.
 ///
 /// ```
 /// use std::cell::OnceCell;
@@ -28,13 +28,14 @@ use crate::value::Value;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Variables<'a> {
-    /// Returns the value of a variable, or the failure of each expression that reads it. `None` if there is no such variable.
+    /// Returns the value of a variable. An error is returned to each expression that reads the variable. `None` means
+    /// that there is no such variable.
     ///
-    /// An expression asks each time that it reads the variable. The function runs on the stack of the evaluation. If it evaluates further
-    /// expressions, it must limit how deep.
+    /// The evaluator calls this method each time that an expression reads the variable. The method runs on the stack of
+    /// the evaluation. If the method evaluates further expressions, it must limit the recursion.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns a value that is known without a computation. The evaluation reads fields of such a value faster.
+    /// Returns a value that needs no computation. The evaluator reads fields of such a value faster.
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }
@@ -42,7 +43,7 @@ pub trait Variables<'a> {
 
 /// The values of an expression's variables.
 ///
-/// Values refer to the caller's data. For values that are computed when an expression reads them, implement [`Variables`].
+/// Values refer to the caller's data. To compute a value only when an expression reads it, implement [`Variables`].
 ///
 /// ```
 /// use pintle_cel::{Activation, Value};
@@ -61,14 +62,14 @@ impl<'a> Activation<'a> {
         Self::default()
     }
 
-    /// Gives a variable a value.
+    /// Sets the value of a variable.
     #[must_use]
     pub fn bind(mut self, name: &str, value: impl Into<Value<'a>>) -> Self {
         self.variables.insert(name.into(), Ok(value.into()));
         self
     }
 
-    /// Gives a variable a value, or an error that each use of the variable returns.
+    /// Sets a variable to a value or to an error. Each use of the variable returns this result.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
         self.variables.insert(name.into(), value);

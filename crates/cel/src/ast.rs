@@ -7,8 +7,8 @@ pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
 ///
-/// An expression may occur in several places, because some macros use their receiver twice. So a pass over the tree can visit more
-/// expressions than the tree has.
+/// One expression may occur in several places, because some macros use their receiver twice. So a pass over the tree
+/// may visit the same expression several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
     pub(crate) exprs: Vec<Expr>,
@@ -48,7 +48,7 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset in code points that messages show.
+    /// The offset for messages, in code points.
     pub(crate) at: u32,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// A place with a finding.
+    /// The offset to which a finding refers.
     Broken,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The accumulator of the macros. Source text cannot name it.
+/// The name of the accumulator in macros. It is not a valid name in source text.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
 /// The names of functions that the parser inserts.

@@ -17,7 +17,7 @@ use crate::types::Type;
 use infer::Inference;
 use scope::Scopes;
 
-/// An expression whose names are resolved and whose types are known.
+/// An expression after the type check. Its names are resolved, and its types are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// Qualified names are single identifiers, and qualified functions have no receiver.
@@ -76,7 +76,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
 }
 
-/// The maximum number of visited expressions. Some macros use their receiver twice, so a short text can expand to a huge expression.
+/// The maximum number of visits of expressions. Some macros use their receiver twice, so a short text can expand to a
+/// huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {
@@ -111,7 +112,7 @@ impl Checker<'_> {
         self.types[id as usize].clone()
     }
 
-    /// Checks an expression and returns its type. The depth of the tree is limited.
+    /// Checks an expression and returns its type. The recursion is bounded, because the depth of the tree is limited.
     fn expr(&mut self, id: Id) -> Type {
         self.visits += 1;
         if self.visits > MAX_VISITS || self.inference.is_exhausted() {
@@ -135,7 +136,7 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type of a name: a variable, or a type as a value.
+    /// Returns the type of a name. The name is a variable, or a type that is used as a value.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());
@@ -175,7 +176,7 @@ impl Checker<'_> {
         if test_only { Type::Bool } else { self.inference.substitute(&selected) }
     }
 
-    /// Returns the type of a field of an operand. The result is optional if the operand is, or if the selection is.
+    /// Returns the type of a field of an operand. The result is optional if the operand or the selection is optional.
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
         let target = self.expr(operand);
         let target = self.inference.substitute(&target);

@@ -7,11 +7,11 @@ use crate::value::{Opaque, Value};
 
 type Called<'a> = Result<Value<'a>, Failure>;
 
-/// How the cost of a call is computed.
+/// The rule for the cost of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The length of the first argument, a number of times.
+    /// The length of the first argument, multiplied by this number.
     FirstText(u64),
     /// The length of the first argument, as cel-go counts it.
     StandardText,
@@ -21,7 +21,8 @@ pub(crate) enum Pricing {
     Selector,
     /// All characters and items of the first argument.
     Traversal,
-    /// The length of the string and of the pattern. Kubernetes' and cel-go's sizes of optional values differ.
+    /// The length of the string and the length of the pattern. Kubernetes and cel-go count the sizes of optional values
+    /// differently.
     Pattern,
     Contains,
     Concatenation,
@@ -41,7 +42,7 @@ pub(crate) enum Pricing {
     Sets(f64),
 }
 
-/// Returns how a call is priced. `overload` is its only matching signature.
+/// Returns the cost rule of a call. `overload` is the only signature that matches the call.
 pub(crate) fn pricing(function: &str, overload: Option<&str>) -> Pricing {
     let overload = overload.unwrap_or_default();
     if let Some(pricing) = of_extension(overload) {
@@ -117,7 +118,7 @@ fn text(size: u64) -> u64 {
     scaled(size, 0.1)
 }
 
-/// Converts a number as Go does on amd64: negative numbers wrap around, and too large ones become 2⁶³.
+/// Converts a number as Go does on amd64. Negative numbers wrap around, and numbers that are too large become 2⁶³.
 fn go_u64(number: f64) -> u64 {
     match number {
         _ if number < 0.0 => number as i64 as u64,
@@ -126,7 +127,7 @@ fn go_u64(number: f64) -> u64 {
     }
 }
 
-/// Multiplies and rounds up.
+/// Multiplies, and rounds the product up.
 pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
@@ -170,13 +171,13 @@ impl Pricing {
     }
 }
 
-/// The cost of searching a text for a pattern.
+/// Returns the cost of searching a text for a pattern.
 pub(crate) fn pattern(text_size: u64, pattern_size: u64) -> u64 {
     let text = ((1.0 + text_size as f64) * 0.1).ceil() as u64;
     text.saturating_mul(scaled(pattern_size, 0.25))
 }
 
-/// The cost of parsing a selector of a length.
+/// Returns the cost of parsing a selector of this length.
 pub(crate) fn selector(length: u64) -> u64 {
     10 + text(length) + scaled(scaled(length, 0.5), 50.0)
 }
@@ -217,7 +218,7 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// The cost of `==`. A side without a value has the size 1.
+/// Returns the cost of `==`. A side that has failed has the size 1.
 pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(Value::Opaque(_)) => 1,
@@ -225,7 +226,7 @@ pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64
     }
 }
 
-/// The cost of `!=`.
+/// Returns the cost of `!=`.
 pub(crate) fn smaller(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     let size = |value: Option<&Value<'_>>| value.map_or(1, Value::size);
     text(size(left).min(size(right)))

@@ -8,8 +8,9 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// It is cheap to clone. It has the functions of kube-apiserver 1.36: CEL's standard functions and macros, optional values, strings,
-/// lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
+/// An environment is cheap to clone. It has the functions of kube-apiserver 1.36: CEL's standard functions and macros,
+/// optional values, strings, lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic
+/// versions, named formats and the authorizer.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -25,7 +26,7 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The schema of the first variable that has one. It limits the estimated cost.
+    /// The schema of the first variable that has a schema. It limits the estimated cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
@@ -37,21 +38,23 @@ impl Environment {
         Self::default()
     }
 
-    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, is one variable.
+    /// Declares a variable. A name with dots, such as `authorizer.requestResource`, denotes a single variable.
     #[must_use]
     pub fn variable(mut self, name: &str, declared: Type) -> Self {
         self.variables.insert(name.into(), declared);
         self
     }
 
-    /// Declares a variable whose type and sizes a schema gives. The variable is absent if the schema has no type.
+    /// Declares a variable with the type and the sizes of a schema. If the schema has no type, the variable is not
+    /// declared.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
         self.sized(name, schema, declared)
     }
 
-    /// Declares a variable that may be absent, and whose type and sizes a schema gives. Its value is a [`Value::Optional`].
+    /// Declares a variable that may be absent, with the type and the sizes of a schema. Its value is a
+    /// [`Value::Optional`].
     ///
     /// [`Value::Optional`]: crate::Value::Optional
     #[must_use]
@@ -83,7 +86,8 @@ impl Environment {
         self
     }
 
-    /// Adds what the expressions of mutating policies have: the types `Object` and `JSONPatch`, and `jsonpatch.escapeKey`.
+    /// Adds the types and functions for expressions of mutating policies: `Object`, `JSONPatch` and
+    /// `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patches(mut self) -> Self {
         self.patches = true;
@@ -120,7 +124,7 @@ impl Environment {
         match (object, field) {
             (JSON_PATCH, "op" | "path" | "from") => Some(Type::String),
             (JSON_PATCH, "value") => Some(Type::Dyn),
-            // As in kube-apiserver, other fields have a type without a name, to which nothing can be assigned.
+            // As in kube-apiserver, all other fields have a type without a name. No value can be assigned to this type.
             (JSON_PATCH, _) => Some(Type::Opaque("".into())),
             _ => Some(Type::Dyn),
         }

@@ -15,7 +15,7 @@ pub enum Error {
     Evaluate(EvalError),
     /// The variables cannot be serialized.
     Variables(String),
-    /// JSON has no form of the result.
+    /// The result cannot be represented as JSON.
     Result(String),
 }
 
@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// The reason why an expression has no value, and what it cost.
+/// The reason why an expression has no value, and the cost of its evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,
@@ -62,7 +62,7 @@ impl EvalError {
         matches!(self.failure, Failure::Budget)
     }
 
-    /// Returns the cost until the failure.
+    /// Returns the cost up to the failure.
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -81,7 +81,7 @@ impl std::error::Error for EvalError {}
 pub enum Failure {
     /// An error that `||`, `&&` and the quantifiers can absorb.
     Error(Arc<str>),
-    /// The budget ran out. Nothing absorbs this.
+    /// The budget ran out. No operator absorbs this failure.
     Budget,
 }
 

@@ -38,7 +38,7 @@ struct Estimator<'e> {
     /// The schema of the data.
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// Where in the data expressions are.
+    /// The positions of expressions in the data.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
     /// The sizes of the keys and values of lists and maps.
@@ -48,7 +48,7 @@ struct Estimator<'e> {
 }
 
 impl<'e> Estimator<'e> {
-    /// Returns the cost of an expression. The depth of the tree is limited.
+    /// Returns the cost of an expression. The recursion is bounded, because the depth of the tree is limited.
     fn cost(&mut self, id: Id) -> CostRange {
         if let Some(known) = self.known.get(&id) {
             return *known;
@@ -100,7 +100,7 @@ impl<'e> Estimator<'e> {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    /// Returns the range of the sizes of parts.
+    /// Returns the range that includes the sizes of all these expressions.
     fn union(&mut self, parts: &[Id]) -> CostRange {
         let none = CostRange { min: u64::MAX, max: 0 };
         let start = if parts.is_empty() { CostRange::fixed(0) } else { none };
@@ -117,7 +117,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Whether a comprehension only gives a value a name.
+    /// Whether a comprehension only binds a value to a name.
     fn is_binding(&self, fold: &Fold) -> bool {
         let ast = &self.checked.ast;
         matches!(ast.kind(fold.range), Kind::List(items) if items.is_empty())

@@ -19,17 +19,17 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The work of evaluating a part of an expression.
+/// The work of evaluating a subexpression.
 const STEP: u64 = 15;
-/// The work of an entry of a map, as a multiple of an item of a list.
+/// The work of one map entry, as a multiple of the work of one list item.
 const ENTRY: usize = 4;
-/// Calls with up to this number of arguments need no allocation.
+/// The maximum number of arguments for which a call needs no allocation.
 const FEW: usize = 3;
 const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
 
-/// Evaluates a plan. The depth of plans is limited.
+/// Evaluates a plan. The recursion is bounded, because the depth of plans is limited.
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
@@ -41,7 +41,7 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Some parts of an expression are free of cost.
+        // Count work, because some subexpressions have no cost.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. A term with the deciding value absorbs errors of the other one.
+    /// Evaluates `&&` or `||`. If a term has the deciding value, errors of the other term are ignored.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -101,7 +101,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates an operand without a copy of a constant.
+    /// Evaluates an operand. Does not copy a constant.
     fn operand(&mut self, plan: &'e Plan) -> Result<Cow<'e, Value<'a>>, Failure> {
         match plan {
             Plan::Const(value) => self.meter.work(STEP).map(|()| Cow::Borrowed(value)),
@@ -109,7 +109,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both sides, as strict operators do, also if the first one fails.
+    /// Evaluates both sides, even if the first side fails, as strict operators do.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -140,7 +140,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     }
 
     fn call(&mut self, call: &'e Call) -> Evaluated<'a> {
-        // Most calls have few arguments, which need no allocation.
+        // Most calls have few arguments, so avoid an allocation for them.
         let (mut few, mut many) = ([const { Value::Null }; FEW], Vec::new());
         let args = match few.get_mut(..call.args.len()) {
             Some(args) => args,
@@ -155,7 +155,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // Failed arguments have the size of values without a size.
+                // A failed argument counts as a value without a size.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -165,7 +165,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         };
         match &result {
             Err(Failure::Budget) => return result,
-            // A message can have the text of a long value.
+            // Count the length of the message, because it may contain the text of a long value.
             Err(Failure::Error(message)) => self.meter.text(message.len())?,
             Ok(_) => {}
         }
@@ -204,7 +204,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(Value::list(values))
     }
 
-    /// Adds the cost of a literal, also if one of its parts failed.
+    /// Adds the cost of a literal, even if one of its items failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
         match &failure {
             Some(Failure::Budget) => return Err(Failure::Budget),
@@ -301,7 +301,7 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. `stops_early` and costs are the caller's task.
+    /// Calls the function. The caller must handle `stops_early` and the costs.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

@@ -7,7 +7,7 @@ use crate::types::Type;
 
 /// The signatures, in the order in which the type checker tries them.
 const SIGNATURES: &str = include_str!("functions.txt");
-/// The section of the functions that only mutating policies have.
+/// The heading of the functions that exist only in mutating policies.
 const PATCHES: &str = "patches";
 
 /// A signature of a function.
@@ -20,7 +20,7 @@ pub(crate) struct Overload {
     pub(crate) result: Type,
     /// The type parameters.
     pub(crate) params: Vec<&'static str>,
-    /// Whether only environments with patches have it.
+    /// Whether the function exists only in environments with patches.
     pub(crate) for_patches: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [Overload])>
     sorted.into_iter().map(|(name, overloads)| (*name, overloads.as_slice()))
 }
 
-/// Reads `id = (receiver).name(arguments) -> result`.
+/// Parses a signature of the form `id = (receiver).name(arguments) -> result`.
 fn overload(line: &'static str, for_patches: bool) -> Option<(&'static str, Overload)> {
     let (id, signature) = line.split_once(" = ")?;
     let (call, result) = signature.rsplit_once(" -> ")?;

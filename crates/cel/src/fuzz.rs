@@ -10,7 +10,7 @@ use crate::{Activation, Environment, Program, Schema, Type};
 
 /// A tenth of kube-apiserver's limit, so that one input takes at most some tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The longest text that a result may have: a message has types, and types have a limited size.
+/// The maximum length of a result's text. It exists because a message contains types, and the size of types is limited.
 const LONGEST: usize = 64 << 20;
 
 /// Compiles an expression over untyped variables. Findings must point into the text.
@@ -39,7 +39,8 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema and data in the first two lines, and compiles and evaluates the rule in the rest.
+/// Reads a schema from the first line and data from the second line. Compiles and evaluates the rule in all further
+/// lines.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -52,7 +53,7 @@ pub fn cel_rule(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
 }
 
-/// Evaluates an expression of the grammar that the bytes choose, with values at the edges of their types.
+/// Evaluates the expression that the grammar generates from the bytes. Its values are at the bounds of their types.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -61,7 +62,7 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Two evaluations must agree, and a budget below the cost must end the evaluation.
+/// Evaluates an expression twice. Both results must be equal, and a budget below the cost must end the evaluation.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
     let first = program.evaluate(activation, BUDGET);
     let second = program.evaluate(activation, BUDGET);

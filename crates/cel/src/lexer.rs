@@ -1,4 +1,4 @@
-//! From text to tokens.
+//! Splits a text into tokens.
 
 use crate::source::Issue;
 
@@ -44,7 +44,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Returns the name that messages use.
+    /// Returns the name of the token in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::End => "<EOF>",
@@ -96,7 +96,7 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens, with `Token::End` last, and a finding for each place without a token.
+/// Returns the tokens, and a finding for each piece of text that is not a token. The last token is `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };
     let (mut found, mut issues) = (Vec::new(), Vec::new());
@@ -129,11 +129,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// What the text begins with, and its length in bytes.
+/// The first element of a text, and its length in bytes.
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// No token. The length includes the character at which the scan failed.
+    /// Text that is not a token. The length includes the character at which the scan failed.
     Failure(usize),
 }
 
@@ -190,7 +190,7 @@ fn symbol(text: &str) -> Scan {
     }
 }
 
-/// A scan that fails at the character that begins at `index`.
+/// Returns the failure of a scan at the character that begins at `index`.
 fn failure(text: &str, index: usize) -> Scan {
     Scan::Failure(index + text[index..].chars().next().map_or(0, char::len_utf8))
 }
@@ -281,7 +281,7 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// A string without an end. An empty string followed by a quote is a shorter token.
+/// The string has no end. If it begins with two quotes, these form an empty string, which is a shorter token.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }

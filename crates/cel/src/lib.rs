@@ -1,7 +1,8 @@
 //! The Common Expression Language (CEL) with a type checker and costs, as kube-apiserver evaluates it.
 //!
-//! Use it to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster, or as a safe expression language
-//! for the configuration of your own program. It depends on no Kubernetes crate.
+//! Use this crate to evaluate the rules of CustomResourceDefinitions and admission policies without a cluster. It is
+//! also a safe expression language for the configuration of your own program. The crate does not depend on a Kubernetes
+//! crate.
 //!
 //! ```
 //! # fn main() -> Result<(), pintle_cel::Error> {
@@ -14,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! A program that evaluates an expression often compiles it once. Data is read in place:
+//! If a program evaluates an expression often, it should compile the expression once. Data is read in place:
 //!
 //! ```
 //! use pintle_cel::{Activation, CALL_LIMIT, Environment, Type};
@@ -44,27 +45,33 @@
 //!
 //! # Two phases
 //!
-//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant parts. [`Program::evaluate`] reads the
-//! caller's data by reference and counts the cost. It stops when the budget is spent. The budget of kube-apiserver is [`CALL_LIMIT`] for
-//! one expression, and ten times as much for all rules of an object.
+//! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
+//! [`Program::evaluate`] reads the caller's data by reference and counts the cost. The evaluation stops when the cost
+//! exceeds the budget. The budget of kube-apiserver is [`CALL_LIMIT`] for one expression, and ten times as much for all
+//! rules of an object.
 //!
 //! # Guarantees
 //!
-//! Expressions, schemas and data can come from strangers.
+//! Expressions, schemas and data may come from untrusted users.
 //!
-//! - **No panic.** Arithmetic is checked, and conversions of extreme values fail. Fuzz targets and hostile expressions test it.
-//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its tree has at most 400. Comparisons, conversions to JSON and
-//!   texts of deeper data than 256 levels fail. No other function recurses into data.
-//! - **Size.** An expression has at most 100,000 code points, 300,000 parts after its macros are expanded, and 500 constant patterns.
-//!   A schema below 200 levels, or with a path of more than 1,000 bytes, is invisible.
-//! - **Time.** The cost model of cel-go does not count all work: comparing two large objects costs one unit. So an evaluation also counts
-//!   work, about a nanosecond a unit of an optimized build, and ends with [`EvalError::is_out_of_budget`] after 100 units of work for each
-//!   unit of its budget, plus 1,000,000.
-//! - **Memory.** An evaluation allocates about a byte for each unit of work at most, and no string of more than 16 MiB.
-//! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. There is no global state but the table of functions and lazily
-//!   compiled patterns.
+//! - **No panic.** Arithmetic is checked, and conversions of extreme values fail. Fuzz targets and tests with hostile
+//!   expressions check this.
+//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its tree has at most 400 levels. If data has
+//!   more than 256 levels, its comparison and its conversion to JSON or to a text fail. No other function recurses into
+//!   data.
+//! - **Size.** An expression has at most 100,000 code points, and at most 500 constant patterns. After its macros are
+//!   expanded, it has at most 300,000 subexpressions. Parts of a schema that are deeper than 200 levels, or whose path
+//!   has more than 1,000 bytes, are invisible.
+//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs one
+//!   unit. So an evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The
+//!   limit is 1,000,000 units of work, plus 100 for each unit of the budget. Beyond it, the evaluation fails with
+//!   [`EvalError::is_out_of_budget`].
+//! - **Memory.** An evaluation allocates at most about one byte for each unit of work, and no string of more than 16
+//!   MiB.
+//! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is the table of functions
+//!   and lazily compiled patterns.
 //!
-//! # What exists
+//! # Supported features
 //!
 //! Functions, messages and costs match kube-apiserver 1.36 with cel-go 0.26:
 //!
@@ -74,9 +81,9 @@
 //! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats,
 //!   the authorizer and JSON patches
 //!
-//! As in kube-apiserver 1.36, these are absent: `math.*`, `base64.*`, `cel.bind`, `reverse` of strings, quoted field names, and lists or
-//! maps of mixed types. Messages of protocol buffers, unknown values (partial evaluation), and functions and macros of your own are
-//! not supported.
+//! As in kube-apiserver 1.36, these are absent: `math.*`, `base64.*`, `cel.bind`, `reverse` of strings, quoted field
+//! names, and lists or maps of mixed types. These are not supported at all: messages of protocol buffers, unknown
+//! values (partial evaluation), and your own functions and macros.
 
 mod activation;
 mod ast;

@@ -26,15 +26,16 @@ use crate::functions;
 use crate::meter::Meter;
 use crate::value::Value;
 
-/// What a function returns: `None` if it takes no arguments of these types.
+/// The result of a function. `None` means that the function does not accept arguments of these types.
 pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 
 /// A function. The receiver is the first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function, and whether the first argument that fails ends its call.
+/// Returns a function, and whether its call ends at the first argument that fails.
 ///
-/// `resolved` says whether the type checker found exactly one signature. The caller treats patterns that are constants itself.
+/// `resolved` says whether the type checker has found exactly one signature. The caller must handle constant patterns
+/// itself.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -98,7 +99,8 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // Values with methods of their own, and values that support the operator with others, give the shorter message.
+        // As in cel-go, the message is shorter if the value has methods, or if it supports the operator with another
+        // value.
         return match first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             true => Failure::no_overload(),
             false => Failure::new(format!("no such overload: {name}")),
@@ -120,7 +122,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Whether the first item of a list, by which cel-go chooses the signature, has a property. An empty list has all properties.
+/// Whether `holds` accepts the first item of a list. cel-go chooses the signature by this item. An empty list is always
+/// accepted.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

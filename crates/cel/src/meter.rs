@@ -1,4 +1,4 @@
-//! What an evaluation has cost.
+//! Counts the cost and the work of an evaluation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::value::Value;
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression creates.
 const MAX_ITEMS: usize = 4 << 20;
-/// The bytes of a value.
+/// The size of a value, in bytes.
 const VALUE: u64 = 40;
-/// The bytes of an item of a list that is a string.
+/// The size of a string in a list, in bytes.
 pub(crate) const ITEM: usize = 64;
 /// The work of compiling a pattern.
 const COMPILE: u64 = 100_000;
-/// The work of compiling a state of a pattern.
+/// The work of compiling one state of a pattern.
 const COMPILE_STATE: u64 = 500;
 /// The maximum number of compiled patterns that an evaluation keeps.
 const MAX_PATTERNS: usize = 32;
@@ -25,10 +25,11 @@ const MAX_PATTERNS: usize = 32;
 /// Patterns by their texts.
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
-/// The cost of an evaluation, and the work that costs do not show.
+/// The cost of an evaluation, and its work, which the cost does not show.
 ///
-/// Some operations have a small cost but take long: the comparison of two large objects costs one unit. So the meter also counts work,
-/// about a nanosecond a unit, and ends an evaluation that does much more work than its budget pays for.
+/// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit. So
+/// the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much work for its
+/// budget, the meter ends it.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,
@@ -53,7 +54,7 @@ impl Meter {
         self.cost
     }
 
-    /// Returns the cost that is left.
+    /// Returns the remaining budget.
     pub(crate) fn left(&self) -> u64 {
         self.budget.saturating_sub(self.cost)
     }
@@ -96,7 +97,7 @@ impl Meter {
         self.work(length as u64)
     }
 
-    /// Counts the work of searching a text. The slowest engine visits each state for each character.
+    /// Counts the work of searching a text. In the worst case, the search visits each state for each character.
     pub(crate) fn search(&mut self, length: usize, pattern: &Pattern) -> Result<(), Failure> {
         self.work((length as u64).saturating_mul(pattern.size()) / 8)
     }

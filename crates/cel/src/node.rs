@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A node of a tree of data, such as a JSON value.
 ///
-/// The evaluator reads the nodes by reference and copies only what a result needs. This crate implements the trait for
-/// [`pintle_json::Json`] and [`serde_json::Value`]. A type of your own needs these methods:
+/// The evaluator reads the nodes by reference and copies only data that becomes part of a result. This crate implements
+/// the trait for [`pintle_json::Json`] and [`serde_json::Value`]. To read your own type, implement these methods:
 ///
 /// ```
 /// use pintle_cel::{Node, Scalar};
@@ -40,7 +40,7 @@ use std::fmt;
 /// }
 /// ```
 pub trait Node: fmt::Debug + Sync {
-    /// Returns the value, or what kind of container it is.
+    /// Returns the value of a scalar, or the kind of a container.
     fn scalar(&self) -> Scalar<'_>;
 
     /// Returns the number of items of a list or of fields of a map.
@@ -48,7 +48,7 @@ pub trait Node: fmt::Debug + Sync {
         0
     }
 
-    /// Whether there are no items and no fields.
+    /// Whether the node has no items and no fields.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -69,7 +69,7 @@ pub trait Node: fmt::Debug + Sync {
     }
 }
 
-/// The value of a [`Node`], or what kind of container it is.
+/// The value of a scalar [`Node`], or the kind of a container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// `null`.

@@ -1,4 +1,4 @@
-//! From tokens to a syntax tree, with cel-go's limits and messages.
+//! Builds a syntax tree from tokens, with cel-go's limits and messages.
 
 mod builder;
 mod literal;
@@ -52,7 +52,7 @@ enum Stop {
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// How deep the parser is in each rule of cel-go's grammar.
+/// The current nesting of each rule of cel-go's grammar.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -65,7 +65,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// The tokens that may follow each open bracket's content.
+    /// For each open bracket, the tokens that may follow its content.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an expression. `others` are further tokens that the grammar allows at this place.
+    /// Parses an expression. `others` are further tokens that the grammar allows at this position.
     fn expr(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         enter(&mut self.nesting.expr)?;
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Takes a token that must come next. As in cel-go, one unwanted token before it is skipped.
+    /// Consumes a token that must come next. As in cel-go, skips one unexpected token before it.
     fn expect(&mut self, token: Token) -> Parsed<Lexeme<'a>> {
         if self.peek() == token {
             return Ok(self.take());
@@ -188,7 +188,7 @@ fn enter(nesting: &mut u32) -> Parsed<()> {
     }
 }
 
-/// Returns tokens as messages list them.
+/// Returns tokens in the form of a list in a message.
 fn listed(tokens: &[Token]) -> String {
     match tokens {
         [token] => token.name().into(),

@@ -1,4 +1,4 @@
-//! From a checked expression to the form that is evaluated.
+//! Converts a checked expression to a plan, which the evaluator runs.
 
 mod build;
 
@@ -13,7 +13,7 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// A plan, and what its evaluation needs.
+/// A plan, and the data that its evaluation needs.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
@@ -74,7 +74,7 @@ pub(crate) struct PlannedObject {
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether only the presence of the last qualifier counts.
+    /// Whether only the presence of the last qualifier's value is tested.
     pub(crate) test_only: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum Base {
     /// The variable of a comprehension, by its slot.
     Local(usize),
     Value(Plan),
-    /// Condition, value if true, value if false.
+    /// The condition, the value if it is true, and the value if it is false.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute, whose first name costs nothing.
+    /// An attribute. Reading its first name costs nothing.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -110,7 +110,7 @@ pub(crate) struct Call {
     pub(crate) pricing: Pricing,
     /// The receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the first argument that fails ends the call at no cost.
+    /// Whether the call ends at the first argument that fails, without a cost.
     pub(crate) stops_early: bool,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Call {
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The length of the pattern, on which the cost depends. `None` if the cost is fixed.
+    /// The length of the pattern, which determines the cost. `None` if the cost is fixed.
     pub(crate) length: Option<u64>,
 }
 
@@ -139,14 +139,14 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the list with the item is a constant, which costs nothing.
+    /// Whether the list with the item is a constant. Creating a constant list costs nothing.
     pub(crate) constant: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// `None` if the value is a map whose entries are added.
+    /// The key of the entry. `None` if the value is a map whose entries are added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

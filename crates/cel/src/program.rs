@@ -17,7 +17,7 @@ use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A compiled expression. It is cheap to clone and can be evaluated by several threads.
+/// A compiled expression. A program is cheap to clone, and several threads can evaluate it at once.
 #[derive(Clone)]
 pub struct Program(Arc<Compiled>);
 
@@ -28,7 +28,7 @@ struct Compiled {
     root: Option<Arc<Schema>>,
 }
 
-/// The value of an expression, and what it cost.
+/// The value of an expression, and the cost of its evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
     /// The value.
@@ -38,11 +38,12 @@ pub struct Evaluation<'a> {
 }
 
 impl Environment {
-    /// Compiles an expression: parses it, checks its types and evaluates its constant parts.
+    /// Compiles an expression: parses it, checks its types and evaluates its constant subexpressions.
     ///
     /// # Errors
     ///
-    /// The findings of the parser or the type checker, in cel-go's words, or the failure of a constant part.
+    /// Fails with the findings of the parser or the type checker, in cel-go's words, or with the failure of a constant
+    /// subexpression.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -65,7 +66,7 @@ impl Program {
 
     /// Estimates the cost before run time, from the sizes of literals and the limits of schemas.
     ///
-    /// Without limits, strings and lists are as long as a request allows.
+    /// Without limits, strings and lists can be as long as the size of a request allows.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
@@ -74,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The failure of the expression in cel-go's words, or that the budget ran out.
+    /// Fails with the failure of the expression, in cel-go's words, or if the budget runs out.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {

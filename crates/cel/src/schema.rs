@@ -1,4 +1,4 @@
-//! OpenAPI schemas: the types that expressions see, the sizes that costs depend on, and the values of data.
+//! OpenAPI schemas. They determine the types in expressions, the sizes for costs, and the values of data.
 
 mod build;
 mod names;
@@ -13,10 +13,10 @@ pub use names::{escape, is_identifier, unescape};
 use crate::node::Node;
 use crate::types::Type;
 
-/// The structural schema of data, as a CustomResourceDefinition has it.
+/// The structural schema of data, as in a CustomResourceDefinition.
 ///
-/// It gives a variable its type, limits the estimated cost, and makes values of data: a string of format `date-time` becomes a timestamp,
-/// and fields without a type stay hidden.
+/// The schema gives a variable its type, limits the estimated cost, and determines the values of data. For example, a
+/// string of format `date-time` becomes a timestamp, and fields without a type are hidden.
 ///
 /// ```
 /// use pintle_cel::Schema;
@@ -28,12 +28,12 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub struct Schema {
     shape: Shape,
-    /// The type in expressions. `None` if expressions cannot see the data.
+    /// The type in expressions. `None` if expressions cannot access the data.
     declared: Option<Type>,
     nullable: bool,
     /// The maximum length of strings, or the maximum number of items or entries.
     max_elements: u64,
-    /// The minimum length of the data in JSON.
+    /// The minimum length of the data's JSON.
     min_size: u64,
     list: List,
 }
@@ -74,7 +74,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// How the items of two lists correspond.
+/// The rule that decides which items of two lists correspond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -86,14 +86,15 @@ pub(crate) enum ListKind<'a> {
 pub(crate) type Objects = BTreeMap<Arc<str>, BTreeMap<String, Type>>;
 
 impl Schema {
-    /// Returns the type in expressions. `None` if expressions cannot see the data, because the schema has no type.
+    /// Returns the type in expressions. Returns `None` if expressions cannot access the data, because the schema has no
+    /// type.
     pub fn cel_type(&self) -> Option<&Type> {
         self.declared.as_ref()
     }
 
     /// Returns the maximum number of times that data of this schema can occur in one request.
     ///
-    /// kube-apiserver multiplies the cost of a rule below an unbounded list by this number.
+    /// If a rule is below an unbounded list, kube-apiserver multiplies the cost of the rule by this number.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }
@@ -130,7 +131,8 @@ impl Schema {
         }
     }
 
-    /// Returns the schema of a part, by a step of a path: a field as expressions write it, `@items`, `@values` or `@keys`.
+    /// Returns the schema after one step of a path. A step is a field name as in expressions, `@items`, `@values` or
+    /// `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
@@ -145,7 +147,7 @@ impl Schema {
         }
     }
 
-    /// Whether it is a map, whose keys have no limit of their own.
+    /// Whether this is the schema of a map. The keys of a map have no separate limit.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }

@@ -1,4 +1,4 @@
-//! Variables from values that serde serializes.
+//! Creates variables from values that serde serializes.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::types::Type;
 use crate::value::{Entries, Key, Text, Value};
 
-/// kube-apiserver's limit for the cost of one expression. A program needs about a second for it at most.
+/// kube-apiserver's limit for the cost of one expression. An evaluation with this budget takes at most about a second.
 pub const CALL_LIMIT: u64 = 1_000_000;
 
 /// The maximum depth of a serialized value.
@@ -17,8 +17,8 @@ const MAX_DEPTH: usize = 256;
 
 /// Compiles and evaluates an expression. The fields of `variables` are its variables.
 ///
-/// `variables` is a struct or a map with string keys. The cost is limited to [`CALL_LIMIT`]. Compile an expression that you evaluate
-/// often with [`Environment::compile`].
+/// `variables` is a struct or a map with string keys. The cost is limited to [`CALL_LIMIT`]. If you evaluate an
+/// expression often, compile it with [`Environment::compile`].
 ///
 /// ```
 /// # fn main() -> Result<(), pintle_cel::Error> {
@@ -33,7 +33,8 @@ const MAX_DEPTH: usize = 256;
 ///
 /// # Errors
 ///
-/// If the expression is wrong, its evaluation fails, the variables cannot be serialized, or JSON has no form of the result.
+/// Fails if the expression is invalid, if its evaluation fails, if the variables cannot be serialized, or if the result
+/// cannot be represented as JSON.
 pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Error> {
     let fields = match json(variables)? {
         Json::Object(fields) => fields,
@@ -52,13 +53,13 @@ pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Er
 }
 
 impl Activation<'_> {
-    /// Gives a variable a value that serde serializes.
+    /// Sets the value of a variable to a value that serde serializes.
     ///
-    /// This copies the value. [`bind`](Self::bind) reads a `&serde_json::Value` in place.
+    /// The value is copied. To read a `&serde_json::Value` in place, use [`bind`](Self::bind).
     ///
     /// # Errors
     ///
-    /// If the value cannot be serialized as JSON, or if it is nested deeper than 256 levels.
+    /// Fails if the value cannot be serialized as JSON, or if it is nested deeper than 256 levels.
     pub fn bind_serialized(self, name: &str, value: &impl Serialize) -> Result<Self, Error> {
         let value = owned(json(value)?, MAX_DEPTH)?;
         Ok(self.bind(name, value))

@@ -1,4 +1,4 @@
-//! The text of an expression: positions, and findings that point into it.
+//! The text of an expression, and findings that refer to positions in it.
 
 use std::fmt;
 
@@ -30,25 +30,27 @@ impl Issue {
     }
 }
 
-/// The findings that refuse an expression.
+/// The findings that led to the rejection of an expression.
 ///
-/// `Display` writes them as cel-go does: one line with position and message for each finding, then the line of the text and a caret.
+/// `Display` writes findings as cel-go does. For each finding, there is a line with the position and the message, then
+/// the line of the text, and then a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     issues: Vec<Issue>,
     text: String,
-    /// Whether a constant part of the expression failed.
+    /// Whether a constant subexpression failed.
     constant: bool,
 }
 
-/// The findings of the parser or the type checker. Messages have types, and types can be long, so further findings are dropped after four megabytes.
+/// The findings of the parser or the type checker. Messages contain types, which can be long. So further findings are
+/// dropped after four megabytes of messages.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
     bytes: usize,
 }
 
-/// The maximum length of all messages.
+/// The maximum total length of all messages.
 const MAX_BYTES: usize = 4 << 20;
 
 impl Findings {
@@ -68,9 +70,9 @@ impl Findings {
     }
 }
 
-/// cel-go reports at most this many findings.
+/// The maximum number of findings that cel-go reports.
 const MAX_REPORTED: usize = 100;
-/// cel-go omits lines that are longer than this.
+/// The maximum length of a line that cel-go shows.
 const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
@@ -84,7 +86,7 @@ impl CompileError {
         Self { issues: vec![Issue::whole(message)], text: text.into(), constant: true }
     }
 
-    /// Whether a constant part of the expression failed, such as `int('x')`. kube-apiserver calls that an instantiation error.
+    /// Whether a constant subexpression failed, such as `int('x')`. kube-apiserver calls this an instantiation error.
     pub fn is_in_constant(&self) -> bool {
         self.constant
     }
@@ -135,7 +137,7 @@ impl<'a> Lines<'a> {
         let number = self.0.partition_point(|(start, _)| *start <= at).max(1);
         let (start, line) = self.0[number - 1];
         if self.0.len() == 1 && line.is_empty() {
-            // cel-go places the end of an empty text before its first column.
+            // In cel-go, the position of the end of an empty text is before its first column.
             return write!(f, "ERROR: <input>:1:0: {}", issue.message);
         }
         let column = at - start;

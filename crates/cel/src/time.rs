@@ -1,4 +1,4 @@
-//! Points and spans of time.
+//! Timestamps and durations.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -50,7 +50,7 @@ impl Timestamp {
     ///
     /// # Errors
     ///
-    /// If the year is not between 1 and 9999.
+    /// Fails if the year is not between 1 and 9999.
     pub fn new(seconds: i64, nanos: u32) -> Result<Self, Failure> {
         match RANGE.contains(&seconds) {
             true => Ok(Self { seconds, nanos: nanos % NANOS as u32, offset: 0 }),
@@ -81,7 +81,7 @@ impl Timestamp {
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
-    /// Parses a date as the midnight in UTC with which it begins.
+    /// Parses a date. The result is the start of this day in UTC.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
         Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
     }
@@ -111,15 +111,15 @@ impl Timestamp {
         Ok(Self { offset: self.offset, ..moved })
     }
 
-    /// Returns the span from another point in nanoseconds.
+    /// Returns the duration since another timestamp, in nanoseconds.
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
         let span = i64::try_from(nanos(self) - nanos(other)).ok();
-        // As in Go, the smallest span means an overflow.
+        // As in Go, the smallest duration counts as an overflow.
         span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 
-    /// Returns the date and the clock time in a time zone: an IANA name or an offset such as `-02:30`.
+    /// Returns the date and the clock time in a time zone. `zone` is an IANA name or an offset such as `-02:30`.
     pub(crate) fn civil(self, zone: &str) -> Result<Civil, Failure> {
         Ok(Civil::at(self.seconds.saturating_add(self.offset_in(zone)?)))
     }
@@ -147,7 +147,7 @@ impl Timestamp {
     }
 }
 
-/// The limit of numeric offsets: about a thousand years.
+/// The limit of numeric offsets, which is about a thousand years.
 const MAX_OFFSET: i64 = 31_556_952_000;
 
 /// A date and a clock time.
@@ -165,10 +165,10 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// Returns the date and the time of seconds since 1970, in the Gregorian calendar.
+    /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
         let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // Years that begin in March have the leap day at their end. An era has 400 years.
+        // Count years from March, so that the leap day is at the end of a year. An era has 400 years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -196,7 +196,7 @@ fn first_day(year: i64) -> i64 {
     before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
-/// The form of RFC 3339, with as many digits of a fraction as it needs.
+/// Writes the form of RFC 3339. The fraction has only as many digits as it needs.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
@@ -241,7 +241,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
 }
 
-/// Returns the nanoseconds of the digits of a fraction. Further digits are cut.
+/// Returns the nanoseconds of the digits of a fraction. Ignores further digits.
 fn parse_fraction(digits: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -315,7 +315,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Returns the nanoseconds of the digits of a fraction. Go stops at digits that do not fit.
+/// Returns the nanoseconds of the digits of a fraction. As in Go, stops at digits that do not fit.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -331,7 +331,7 @@ fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-/// Parses the times of OpenAPI schemas: RFC 3339, also without a zone.
+/// Parses a time of OpenAPI schemas. The format is RFC 3339, and the zone is optional.
 pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::new(0, 0).ok();
@@ -339,7 +339,7 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// Units of durations in OpenAPI schemas. A unit may continue after the last name.
+/// Units of durations in OpenAPI schemas. Further letters may follow the last name of a unit.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),
@@ -351,7 +351,7 @@ const UNITS: [(&[&str], i64); 8] = [
     (&["w", "wk", "week"], 604_800 * NANOS),
 ];
 
-/// Parses the durations of OpenAPI schemas: Go's, or numbers and units in words such as `3 days`.
+/// Parses a duration of OpenAPI schemas. The format is Go's, or numbers and units in words such as `3 days`.
 pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
     parse_duration(text).or_else(|| words(text))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. The evaluator checks it.
+    /// Any value. Its type is checked during the evaluation.
     Dyn,
     /// `null`.
     Null,
@@ -23,9 +23,9 @@ pub enum Type {
     String,
     /// A sequence of bytes.
     Bytes,
-    /// A span of time.
+    /// A duration.
     Duration,
-    /// A point in time.
+    /// A timestamp.
     Timestamp,
     /// A list of items of one type.
     List(Arc<Type>),
@@ -39,7 +39,7 @@ pub enum Type {
     Object(Arc<str>),
     /// A type without fields, by its name.
     Opaque(Arc<str>),
-    /// A type parameter of a function, or a type that the checker has yet to infer.
+    /// A type parameter of a function, or a type that is not inferred yet.
     Param(Arc<str>),
     /// The type of an expression with a finding.
     Error,
@@ -74,7 +74,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Whether values have one unit of size.
+    /// Whether all values of the type have the size 1.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -83,7 +83,7 @@ impl Type {
         }
     }
 
-    /// Returns the name of the type without parameters, as cel-go's `TypeName`.
+    /// Returns the name of the type without its parameters, as cel-go's `TypeName` does.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",
@@ -105,20 +105,21 @@ impl Type {
         }
     }
 
-    /// Writes the type as the type checker's messages do.
+    /// Writes the type in the form of the type checker's messages.
     pub(crate) fn in_messages(&self) -> InMessages<'_> {
         InMessages(self)
     }
 }
 
-/// The form in kube-apiserver's messages about result types. The end of a very long text is cut.
+/// Returns the form in kube-apiserver's messages about result types. A very long text is truncated.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))
     }
 }
 
-/// The maximum length of the text of a type. Types share their parts, so a short expression can have a type with a huge text.
+/// The maximum length of the text of a type. Nested types are shared in memory, so even a short expression can have a
+/// type with a huge text.
 const MAX_TEXT: usize = 16_384;
 
 impl Type {

@@ -25,7 +25,7 @@ use crate::types::Type;
 
 /// The value of a variable or of an expression.
 ///
-/// Lists and maps can refer to data of the caller, so a value lives at most as long as that data.
+/// Lists and maps can refer to data of the caller, so a value cannot outlive that data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -43,9 +43,9 @@ pub enum Value<'a> {
     String(Text<'a>),
     /// Bytes.
     Bytes(Arc<[u8]>),
-    /// A span of time in nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i64),
-    /// A point in time.
+    /// A timestamp.
     Timestamp(Timestamp),
     /// A list.
     List(List<'a>),
@@ -68,7 +68,7 @@ impl<'a> Value<'a> {
             Scalar::Null => Self::Null,
             Scalar::Bool(value) => Self::Bool(value),
             Scalar::Int(value) => Self::Int(value),
-            // Kubernetes decodes integers beyond 64 signed bits as floating-point numbers.
+            // As in Kubernetes, an integer beyond 64 signed bits becomes a floating-point number.
             Scalar::Uint(value) => Self::Double(value as f64),
             Scalar::Double(value) => Self::Double(value),
             Scalar::String(text) => Self::String(Text::Borrowed(text)),
@@ -145,7 +145,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size that costs depend on. It is 1 for values without a size.
+    /// Returns the size that determines costs. It is 1 for values without a size.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.library_size(),
@@ -153,12 +153,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size as Kubernetes' libraries count it, which do not look into optional values.
+    /// Returns the size as Kubernetes' libraries count it. They do not count the content of optional values.
     pub(crate) fn library_size(&self) -> u64 {
         self.length().unwrap_or(1)
     }
 
-    /// Returns what the function `size` returns, if the value has a size.
+    /// Returns the result of the function `size`, if the value has a size.
     pub(crate) fn length(&self) -> Option<u64> {
         Some(match self {
             Self::String(text) => text.chars().count() as u64,
@@ -170,7 +170,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns about the time that reading the value takes, without its items and entries.
+    /// Returns the approximate work of reading the value, without its items and entries.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),
@@ -180,7 +180,7 @@ impl<'a> Value<'a> {
         1 + length as u64 / 8
     }
 
-    /// Whether it is the zero value of its type, as `optional.ofNonZeroValue` means it.
+    /// Whether the value is the zero value of its type, as defined by `optional.ofNonZeroValue`.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

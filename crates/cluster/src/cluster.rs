@@ -297,7 +297,7 @@ impl Cluster {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, everything that still runs stops when the last clone of the cluster is dropped.
+    /// If the future is dropped, the components that still run stop when the last clone of the cluster is dropped.
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;

@@ -1,4 +1,5 @@
-//! Plans: an embedded API server in front of a live cluster. The embedded server only reads from the live cluster.
+//! Plans: an embedded API server in front of a live cluster. The embedded server reads from the live cluster, and never
+//! writes to it.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -6,31 +6,31 @@ use std::time::Duration;
 use pintle_meta::ObjectKey;
 use tokio::time::Instant;
 
-/// A change within this time after a failed call counts as written by that call.
+/// A change that arrives within this time after a failed call counts as a write of that call.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// A change that a failed call may have caused ends the back-off no later than this, because another writer may have
-/// made it.
+/// The maximum remaining back-off after a change that a failed call may have caused. The back-off does not continue
+/// longer, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// At most this many retries of a key come early between two successes. So a call that writes and fails still backs
-/// off.
+/// The maximum number of early retries of a key between two successes. It makes sure that a call that writes and fails
+/// backs off.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 /// The state of keys that are in flight, or whose last call failed.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     keys: HashMap<ObjectKey, Attempt>,
-    /// The number of keys after the last time that old failures were removed.
+    /// The number of keys after the last removal of old failures.
     pruned: usize,
 }
 
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether a change arrived since the last call began that the call cannot have caused.
+    /// Whether a change that the call cannot have caused arrived since the last call began.
     is_urgent: bool,
-    /// The number of retries since the last success that came early.
+    /// The number of early retries since the last success.
     early_retries: u8,
 }
 
@@ -80,7 +80,7 @@ impl Attempts {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns whether the changes since it began may wait for the retry.
+    /// Records that a call failed. Returns whether the changes that arrived during the call may wait for the retry.
     pub(crate) fn fail(&mut self, key: &ObjectKey, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -91,7 +91,7 @@ impl Attempts {
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
             self.keys.retain(|_, attempt| match attempt.state {
                 AttemptState::Running => true,
-                // The next retry is in the queue, and needs the count.
+                // Keep the attempt, because the next retry of its key needs the count.
                 AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
                 AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
@@ -100,7 +100,7 @@ impl Attempts {
         !is_urgent
     }
 
-    /// Records a change of the key. `is_urgent`: a call of this controller cannot have caused it.
+    /// Records a change of the key. `is_urgent` means that no call of this controller can have caused the change.
     pub(crate) fn change(&mut self, key: &ObjectKey, is_urgent: bool, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
         attempt.is_urgent |= is_urgent;
@@ -118,7 +118,7 @@ impl Attempts {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns whether a change arrived since the last call began that the call cannot have caused.
+    /// Returns whether a change that the call cannot have caused arrived since the last call began.
     pub(crate) fn is_urgent(&self, key: &ObjectKey) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 
-/// The workers of one controller across all its runs, and the polls in progress.
+/// The workers of one controller and the polls in progress. All runs of the controller share them.
 pub(crate) struct Polls {
     controller: String,
-    /// A poll that takes longer than this blocks its thread.
+    /// A poll that takes longer than this counts as blocking its thread.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll>>>,
@@ -152,8 +152,8 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// A thread that looks for blocked calls. A task would not do, because blocked runtime threads run no tasks. The thread
-/// ends when this is dropped.
+/// A thread that looks for blocked calls. A task could not do this, because blocked runtime threads run no tasks.
+/// Dropping the watchdog ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
@@ -172,8 +172,9 @@ pub(crate) struct Exit {
 }
 
 impl Watchdog {
-    /// Watches these controllers. With an `exit`, it exits the process if calls still block their threads when the time
-    /// of the stop is up. It does so even after it was dropped, because nothing else can end such calls.
+    /// Starts a watchdog for these controllers. With an `exit`, the watchdog exits the process if calls still block
+    /// their threads when the time of the stop is up. It does so even after it was dropped, because nothing else can
+    /// end these calls.
     pub(crate) fn start(controllers: Vec<Arc<Polls>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };

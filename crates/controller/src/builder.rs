@@ -34,7 +34,7 @@ use crate::{Concurrency, Controller, ControllerConfig, Reconciler};
 #[must_use]
 pub struct Builder {
     name: String,
-    /// The kind that the controller reconciles, if it is for one kind.
+    /// The kind that the controller reconciles. `None` if the controller was created with [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named>,
     config: ControllerConfig,
@@ -106,7 +106,7 @@ impl Builder {
         self
     }
 
-    /// Finishes the controller. It does nothing until it runs.
+    /// Finishes the controller. The controller does nothing until its [`run`](Controller::run).
     pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))
@@ -120,7 +120,7 @@ impl Controller {
         Builder::of(objects.into())
     }
 
-    /// Starts to build a controller that is not for one kind.
+    /// Starts to build a controller without a main kind.
     pub fn named(name: impl Into<String>) -> Builder {
         Builder::named(name)
     }

@@ -26,8 +26,8 @@ impl Concurrency {
         Self(Arc::new(watch::Sender::new(limit.max(1))))
     }
 
-    /// Changes the limit. 0 means 1. Running reconciliations are not interrupted: after a lower limit, more than `limit` may run until
-    /// the excess ones have ended.
+    /// Changes the limit. 0 means 1. Running reconciliations are not interrupted. So after a change to a lower limit,
+    /// more than `limit` reconciliations may still run for a while.
     pub fn set(&self, limit: usize) {
         self.0.send_if_modified(|current| std::mem::replace(current, limit.max(1)) != limit.max(1));
     }

@@ -40,34 +40,34 @@ pub struct ControllerConfig {
     /// The time limit of one reconciliation. When it expires, the reconciliation is dropped, which counts as an error.
     /// `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run waits for all caches to sync before it fails, with an error that names the missing ones. The
-    /// default is 2 minutes. `None` waits forever, for a program that starts before its resources or permissions exist;
-    /// readiness then names the missing caches.
+    /// How long a run waits for all caches to sync. After that, the run fails with an error that names the missing
+    /// caches. The default is 2 minutes. `None` waits forever. Use `None` for a program that starts before its
+    /// resources or permissions exist. While the run waits, the readiness check names the missing caches.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread before it is logged and counted, and the replica becomes unready.
-    /// The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
+    /// How long a reconciliation may block its thread. After that, the reconciliation is logged and counted, and the
+    /// replica is not ready. The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
     pub blocked_after: Duration,
     /// How long a stop waits for running reconciliations before it drops them. The default is 25 s. In a
-    /// [`Manager`](crate::Manager), the manager's timeout replaces this one.
+    /// [`Manager`](crate::Manager), the timeout of the manager applies instead.
     pub graceful_shutdown_timeout: Duration,
     /// The setup of the queue. `None`, the default, means:
     ///
     /// - Changes come before the keys of a first list, which have [`LOW_PRIORITY`]. A waiting key gains one priority
-    ///   level every 3 s, so a key of a first list comes before changes that are 5 minutes younger, and no key starves.
-    ///   Otherwise the order is first in, first out.
+    ///   level every 3 s. So a key of a first list comes before changes that arrive 5 minutes later, and no key
+    ///   starves. Otherwise the order is first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused that change, because it was seen during the
-    ///   call or up to 5 s after it. Such a change shortens the delay to 30 s, unless the server or the reconciler
-    ///   requested it. This happens at most ten times between two successes of the key, so a reconciler that writes and
-    ///   fails backs off.
-    /// - A new generation, a creation or a deletion of the object itself ends the delay at once. So do keys from a
-    ///   [`Trigger`](crate::Trigger) and from your own sources.
+    /// - A change ends the delay, unless the failed call may have caused the change. This is assumed of each change
+    ///   that arrives during the call or up to 5 s after it. Such a change only shortens the delay to 30 s, and does
+    ///   not shorten a delay that the server or the reconciler requested. This happens at most ten times between two
+    ///   successes of the key, so a reconciler that writes and fails backs off.
+    /// - A new generation, a creation or a deletion of the reconciled object ends the delay at once. Keys from a
+    ///   [`Trigger`](crate::Trigger) or from your own sources end it too.
     pub queue: Option<QueueSetup>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's series exist until its last handle
     /// is dropped and its last reconciliation has ended. The queue's series exist as long as the queue of a run.
     ///
-    /// All series have the label `controller`. The queue's series are [listed there](MetricsStyle) and
-    /// have controller-runtime's labels.
+    /// All series have the label `controller`. [`MetricsStyle`] lists the queue's series, which have
+    /// controller-runtime's labels.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -85,19 +85,19 @@ pub struct ControllerConfig {
 
 /// A function that configures the queue: its order, its rate limiter, and how retries and changes interact.
 ///
-/// Each run has its own queue, so the function is called once for each run. The queue's name is always the
-/// controller's. The queue's metrics go to the controller's provider, with controller-runtime's labels, unless the
-/// function sets another provider.
+/// Each run has its own queue, so the function is called once for each run. The queue always has the controller's name.
+/// The queue's metrics go to the controller's provider, with controller-runtime's labels, unless the function sets
+/// another provider.
 ///
-/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], which matters to orders that use
-/// priorities.
+/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. Only an order that uses priorities is
+/// affected by this.
 pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
 
 /// The priority of keys from a first list and from resyncs, whose objects may not have changed. The value is
 /// controller-runtime's.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// A key gains one priority level for each interval of this length that it waits.
+/// The waiting time for which a key gains one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl ControllerConfig {
@@ -107,7 +107,7 @@ impl ControllerConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A call that a change triggers also serves as the retry.
+            // If a change triggers a call while a retry is pending, that call replaces the retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

@@ -28,7 +28,8 @@ use crate::source::{Named, Synced};
 use crate::stop::Stop;
 use crate::{Concurrency, ControllerConfig, ControllerError, Requests, UnfinishedKeys};
 
-/// How long caches may take to sync before a program without a tracing subscriber prints the missing ones.
+/// How long caches may take to sync. After that, a program without a tracing subscriber prints the names of the missing
+/// caches.
 const PRINT_AFTER: Duration = Duration::from_secs(10);
 
 /// A controller, which reconciles objects whenever they or related objects change.
@@ -127,10 +128,10 @@ impl Controller {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until `stop` is cancelled. Then it takes no further keys, and waits for running
+    /// Runs the controller until `stop` is cancelled. Then the controller takes no further keys, and waits for running
     /// reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout). After
-    /// that it drops them. A reconciliation that blocks its thread cannot be dropped: the run ends without it and names
-    /// it in the error.
+    /// that, it drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The run
+    /// then ends while the reconciliation continues, and the error names its key.
     ///
     /// For leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
@@ -138,8 +139,9 @@ impl Controller {
     ///
     /// - every object,
     /// - each key that the previous run did not finish,
-    /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000 of
-    ///   these, from the first run or [`warm_up`](Self::warm_up) until its last handle is dropped.
+    /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000
+    ///   deleted objects. They are remembered from the first run or [`warm_up`](Self::warm_up) until the last handle of
+    ///   the controller is dropped.
     ///
     /// # Errors
     ///
@@ -166,8 +168,8 @@ impl Controller {
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Like [`Controller::run`], but with a shared stop, which a failure triggers. Each reconciliation runs inside
-    /// `leadership` and is dropped when the term ends.
+    /// Works like [`Controller::run`], but with a shared stop. A failure requests this stop. Each reconciliation runs
+    /// inside `leadership` and is dropped when the term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
@@ -188,14 +190,14 @@ impl Controller {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes, each with the
-    /// reason. Nothing is reconciled before all sources have synced once.
+    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes. Each source
+    /// comes with the reason. Nothing is reconciled before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added, each with the reason why it is
-    /// [not synced](Self::unsynced), if so.
+    /// Returns the names of all sources, in the order in which they were added. If a source is [not
+    /// synced](Self::unsynced), its name comes with the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
@@ -238,7 +240,7 @@ impl Controller {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the error for a call that an earlier run could not end.
+    /// Returns the error for calls that an earlier run could not end.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }

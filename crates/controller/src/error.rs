@@ -27,7 +27,7 @@ pub enum ControllerError {
         source_name: String,
         /// The reason why it has not synced.
         problem: String,
-        /// How long the run waited, or `None` if waiting was pointless.
+        /// How long the run waited. `None` if it did not wait, because the source cannot sync.
         after: Option<Duration>,
     },
     /// A source ended, so changes would be missed.
@@ -38,7 +38,7 @@ pub enum ControllerError {
         /// The name of the source.
         source_name: String,
     },
-    /// A required part panicked: a source, the queue's setup or order, or a worker outside of a reconciliation.
+    /// A source, the queue's setup or order, or a worker panicked. The panic did not happen in a reconciliation.
     #[error("controller {controller:?}: {part} panicked: {panic}")]
     Panicked {
         /// The name of the controller.
@@ -126,7 +126,7 @@ pub enum ManagerError {
         /// The name.
         name: String,
     },
-    /// Some parts did not stop in their share of the time, and were dropped.
+    /// Some controllers, services or other parts of the manager did not stop in time, and were dropped.
     #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
         /// The parts that were dropped: controllers with their unfinished keys, services, the leader election if the

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::history::KeyHistory;
 use crate::{Controller, LastCall};
 
-/// Why a key is queued, delayed, in flight or idle. `Display` writes it for people.
+/// The reason why a key is queued, delayed, in flight or idle. `Display` writes a text for people.
 ///
 /// # Examples
 ///
@@ -27,16 +27,16 @@ use crate::{Controller, LastCall};
 pub struct Explanation {
     /// The key.
     pub key: ObjectKey,
-    /// Where the key is now.
+    /// The current position of the key.
     pub state: WorkState,
     /// The recent causes and the last call. `None` if nothing is known about the key.
     pub history: Option<KeyHistory>,
 }
 
-/// Where a key is in the queue of a controller.
+/// The position of a key in the queue of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkState {
-    /// A worker processes the key. It is queued again afterwards if `queued_again`.
+    /// A worker processes the key. If `queued_again`, the key is queued once more afterwards.
     InFlight {
         /// Whether the key was added during the call.
         queued_again: bool,
@@ -47,7 +47,7 @@ pub enum WorkState {
     RetryIn(Duration),
     /// The key waits for the delay that the reconciler requested.
     RequeueIn(Duration),
-    /// The key waits for nothing. The next change adds it.
+    /// The key is not in the queue. The next change adds it.
     Idle,
     /// The controller does not run, for example because this replica does not lead.
     NotRunning,
@@ -79,7 +79,7 @@ impl Controller {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
 
-    /// Returns where a key is in the queue.
+    /// Returns the position of a key in the queue.
     pub fn state_of(&self, key: &ObjectKey) -> WorkState {
         match self.with_queue(|queue| queue.key_state(key)) {
             None => WorkState::NotRunning,
@@ -87,7 +87,7 @@ impl Controller {
         }
     }
 
-    /// Returns up to `limit` keys whose last call failed, those with the most failures first.
+    /// Returns up to `limit` keys whose last call failed. Keys with more failures come first.
     pub fn most_failing(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
         let failures = |call: &LastCall| Some(call.failures).filter(|failures| *failures > 0);
         self.histories().top(limit, |history| failures(history.last_call.as_ref()?))

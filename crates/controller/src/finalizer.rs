@@ -11,16 +11,16 @@ use crate::{Action, ReconcileError};
 /// Adds a finalizer to an object that was read before. It combines controller-runtime's `controllerutil.AddFinalizer`
 /// with a patch.
 ///
-/// The patch contains the object's resourceVersion and only the finalizers, so it never overwrites writes of others. A
-/// cached object is fine, even if its type does not keep all fields.
+/// The patch contains the object's resourceVersion and only the finalizers, so it never overwrites writes of others.
+/// The object may come from a cache, even if its type does not keep all fields.
 ///
-/// Returns the stored object. Returns `None` if no request was sent, because the finalizer already exists or the object
-/// is being deleted, when a server accepts no new finalizers.
+/// Returns the stored object. Returns `None` if no request was sent, because the finalizer already exists, or because
+/// the object is being deleted. A server accepts no new finalizers on an object that is being deleted.
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read; reconcile it again then. Otherwise, returns the
-/// error of the request.
+/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
+/// returns the error of the request.
 ///
 /// # Cancel safety
 ///
@@ -71,8 +71,8 @@ pub async fn add_finalizer<T: Object>(
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read; reconcile it again then. Otherwise, returns the
-/// error of the request.
+/// Returns a conflict if the object has changed since it was read. Reconcile the object again in this case. Otherwise,
+/// returns the error of the request.
 ///
 /// # Cancel safety
 ///
@@ -118,15 +118,15 @@ async fn set_finalizers<T: Object>(
 pub enum Cleanup {
     /// The cleanup is complete, so the object may be deleted.
     Done,
-    /// The cleanup is not complete. It is called again after this time, or earlier on a change.
+    /// The cleanup is not complete. The cleanup is called again after this time, or earlier if the object changes.
     NotYet(Duration),
 }
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It calls one function while
-/// the object lives, and another one once the object is being deleted. When the cleanup is complete, it removes the
-/// finalizer.
+/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It then calls the `apply`
+/// function for an object that is not being deleted, and the `cleanup` function for an object that is. When the cleanup
+/// is complete, it removes the finalizer.
 ///
 /// # Examples
 ///
@@ -181,20 +181,20 @@ impl<A> Finalizer<A> {
     }
 
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
-    /// deleted and has the finalizer. Does nothing if it is being deleted without the finalizer.
+    /// deleted and has the finalizer. Does nothing if the object is being deleted and does not have the finalizer.
     ///
     /// `apply` gets the stored object with the finalizer. `cleanup` may be called again after it was complete, if
     /// removing the finalizer failed.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the functions and of the writes. A conflict means that the object was stale; the key is
-    /// retried, and the metrics do not count an error.
+    /// Returns the errors of the functions and of the writes. A conflict means that the object was stale. The key is
+    /// then retried, and the metrics do not count an error.
     ///
     /// # Cancel safety
     ///
-    /// The finalizer exists before `apply` is called, and until `cleanup` is complete. Otherwise it depends on the
-    /// functions.
+    /// The finalizer exists before `apply` is called, and until `cleanup` is complete. All other effects of a dropped
+    /// future depend on the functions.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

@@ -1,4 +1,4 @@
-//! Handlers: which keys to reconcile after an event.
+//! Handlers, which decide which keys to reconcile after an event.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
@@ -27,7 +27,8 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T>: Send + Sync + 'static {
-    /// Calls `enqueue` with each key. It should return quickly, because it blocks the other events of the source.
+    /// Calls `enqueue` with each key to reconcile. This method should return quickly, because it delays the other
+    /// events of the source.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey));
 }
 
@@ -41,11 +42,11 @@ impl<T: Object> Handler<T> for EnqueueObject {
     }
 }
 
-/// Reconciles the owners of the object that have one kind, as controller-runtime's `EnqueueRequestForOwner`.
+/// Reconciles the owners of the object that are of a given kind, as controller-runtime's `EnqueueRequestForOwner`.
 ///
-/// Owners match by group, kind and name. The version does not count, so a new version of the owner's API changes
-/// nothing. The uid does not count either, because a recreated owner must learn about dependents of the old one. An
-/// update yields the owners before and after the change.
+/// Owners match by group, kind and name. The API version is not compared, so owners match in all versions. The uid is
+/// not compared either, because a re-created owner must also handle the dependents of its predecessor. An update yields
+/// the owners before and after the change.
 ///
 /// # Examples
 ///
@@ -74,9 +75,9 @@ pub struct EnqueueOwner {
     pub group: String,
     /// The kind of the owners.
     pub kind: String,
-    /// The scope of the owners: the namespace of the dependent, or the cluster.
+    /// The scope of the owners. Namespaced owners are in the namespace of the dependent.
     pub scope: Scope,
-    /// Whether only controller references count, which have `controller: true`. The default is true.
+    /// Whether the handler considers only controller references, which have `controller: true`. The default is true.
     pub controllers_only: bool,
 }
 

@@ -8,17 +8,19 @@ use std::time::{Duration, SystemTime};
 
 use pintle_meta::ObjectKey;
 
-/// How many causes of a key are kept.
+/// The number of causes that are kept for a key.
 const CAUSES: usize = 8;
-/// At least this many keys are kept, those with the newest causes, and at most twice as many.
+/// The minimum number of keys that are kept. These are the keys with the newest causes. At most twice as many keys are
+/// kept.
 const KEYS: usize = 5_000;
-/// How many bytes of an error text are kept. Without this, thousands of keys that fail with long texts would use much memory.
+/// The number of bytes of an error text that are kept. Without this limit, thousands of keys that fail with long texts
+/// would use much memory.
 const ERROR: usize = 512;
 
 /// Why a key was added to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCause {
-    /// When it was added, or when a call failed.
+    /// The time at which the key was added, or at which a call failed.
     pub at: SystemTime,
     /// The reason.
     pub reason: CauseReason,
@@ -39,9 +41,9 @@ pub enum CauseReason {
         /// The resourceVersion of the object.
         resource_version: String,
     },
-    /// The program: a [`Trigger`](crate::Trigger) or another source of its own.
+    /// The program added the key, through a [`Trigger`](crate::Trigger) or another source of the program.
     Program,
-    /// The last call asked for it.
+    /// The last call requested a requeue.
     Requeue {
         /// The requested delay.
         after: Duration,
@@ -75,7 +77,7 @@ pub enum EventChange {
 pub struct LastCall {
     /// When it began.
     pub at: SystemTime,
-    /// How long it took.
+    /// The duration of the call.
     pub took: Duration,
     /// The error, if it failed, shortened to 512 bytes.
     pub error: Option<String>,
@@ -88,7 +90,7 @@ pub struct LastCall {
 pub struct KeyHistory {
     /// The newest causes, oldest first.
     pub causes: VecDeque<KeyCause>,
-    /// How many causes there were in total.
+    /// The total number of causes.
     pub total: u64,
     /// The last call that ended.
     pub last_call: Option<LastCall>,
@@ -98,7 +100,7 @@ pub struct KeyHistory {
 #[derive(Clone, Default)]
 pub(crate) struct Histories(Arc<Mutex<State>>);
 
-/// Two generations: when the newer one is full, it replaces the older one.
+/// The histories in two generations. When the newer generation is full, it replaces the older one.
 #[derive(Default)]
 struct State {
     newer: HashMap<ObjectKey, KeyHistory>,
@@ -117,7 +119,8 @@ impl Histories {
                 history.causes.pop_front();
             }
             if history.causes.is_empty() {
-                // Most keys of a first list have one cause only. The first growth would reserve four.
+                // Most keys of a first list have one cause only, but the first growth of a deque reserves space for
+                // four.
                 history.causes.reserve_exact(1);
             }
             history.causes.push_back(cause);
@@ -144,7 +147,7 @@ impl Histories {
         };
         state.newer.insert(key.clone(), history);
         drop(state);
-        // Freeing thousands of histories takes time, which no other thread should spend waiting.
+        // Free the histories without the lock, because freeing thousands of them takes time.
         drop(replaced);
     }
 
@@ -164,7 +167,7 @@ impl Histories {
         let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
         let order =
             |one: &(R, &ObjectKey, _), other: &(R, &ObjectKey, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
-        // Workers wait for the lock, so only the keys of the result are sorted and cloned.
+        // Sort and clone only the keys of the result, because workers wait for the lock.
         if (1..ranked.len()).contains(&limit) {
             ranked.select_nth_unstable_by(limit - 1, order);
         }

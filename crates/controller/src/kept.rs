@@ -22,7 +22,7 @@ pub(crate) struct Kept {
 #[derive(Debug)]
 struct Entry {
     priority: i32,
-    /// The sequence number of the event. `None`: the key is never dropped.
+    /// The sequence number of the event. If it is `None`, the key is never dropped.
     event: Option<u64>,
 }
 
@@ -36,8 +36,8 @@ impl Kept {
         }
     }
 
-    /// Keeps the key of an event until it is taken, or until `most` newer ones are kept. Returns whether an old key was
-    /// dropped.
+    /// Keeps the key of an event until the key is taken, or until `most` newer event keys are kept. Returns whether an
+    /// old key was dropped.
     pub(crate) fn insert_event(&mut self, key: ObjectKey, priority: i32, most: usize) -> bool {
         let number = self.next;
         self.next += 1;
@@ -90,7 +90,7 @@ mod tests {
         kept.insert(key("by-hand"), 0);
         assert!(!kept.insert_event(key("a"), 0, 2));
         assert!(!kept.insert_event(key("b"), 0, 2));
-        // Another event moves a known key to the end.
+        // Another event makes a known key the newest.
         assert!(!kept.insert_event(key("a"), 0, 2));
         assert!(!kept.insert_event(key("by-hand"), 0, 2));
         assert!(kept.insert_event(key("c"), 0, 2));

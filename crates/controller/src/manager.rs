@@ -1,4 +1,4 @@
-//! The manager, which starts and stops all parts of one replica in order.
+//! The manager, which starts and stops the informers, controllers, services and leader election of a replica in order.
 
 mod election;
 mod ending;
@@ -31,18 +31,18 @@ use crate::{Controller, ManagerError};
 
 /// Runs controllers, with their caches, services and leader election.
 ///
-/// It starts the informers and services first, then the caches of the controllers (so that a standby is warm), then the
-/// election. When this replica wins a term, the controllers start. A stop uses the reverse order: the controllers
-/// finish while leadership is still renewed, then the lease is released, then services and informers end. All of it
-/// happens within [one timeout](ManagerConfig::graceful_shutdown_timeout).
+/// It starts the informers and services first, then the caches of the controllers, and then the election. So the caches
+/// of a standby are full before it leads. When this replica wins a term, the controllers start. A stop uses the reverse
+/// order. The controllers finish while leadership is still renewed. Then the lease is released, and then services and
+/// informers end. The whole stop takes at most [one timeout](ManagerConfig::graceful_shutdown_timeout).
 ///
 /// - **Lost term.** A replica that loses its term drops the running reconciliations and contends again. A call that
-///   blocks its thread cannot be dropped. The replica does not contend before that call has ended, and is not ready.
+///   blocks its thread cannot be dropped. Until that call has ended, the replica is not ready and does not contend.
 ///   After [the time of a stop](ManagerConfig::graceful_shutdown_timeout) the manager fails.
 /// - **Failure.** If a controller or a service fails or panics, the manager stops, in the same order.
-/// - **Standby.** A standby reads the events of its caches, and remembers the keys of deleted objects (the newest
-///   100,000 per controller). When it becomes the leader, it reconciles these and all existing objects. So no deletion
-///   is lost while no replica leads.
+/// - **Standby.** A standby reads the events of its caches. It remembers the keys of deleted objects, up to the newest
+///   100,000 for each controller. When it becomes the leader, it reconciles these keys and all existing objects. So no
+///   deletion is lost while no replica leads.
 /// - **Blocked threads.** On a multi-threaded runtime, the election has its own thread, so reconcilers that block the
 ///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so a
 ///   stop goes unnoticed.
@@ -112,14 +112,15 @@ pub struct Manager {
 pub struct ManagerConfig {
     /// The time limit of a stop. The default is 25 s, which fits into the 30 s that Kubernetes gives a pod.
     ///
-    /// Controllers have 80 % of it to finish what is in flight. [Their own
-    /// limit](crate::ControllerConfig::graceful_shutdown_timeout) applies only without a manager. The lease can be
-    /// released until 90 %, and services and informers have the rest. So no part takes the time of the next. Parts that
-    /// are left at the end of their time are dropped and named in the error. With zero, all parts are dropped.
+    /// Controllers have 80 % of this time to finish running reconciliations. A controller's own
+    /// [limit](crate::ControllerConfig::graceful_shutdown_timeout) applies only without a manager. The lease is
+    /// released before 90 % of the time has passed. Services and informers end in the last 10 %. If a controller, a
+    /// service or the election does not end in time, it is dropped and named in the error. With a time of zero, all of
+    /// them are dropped at once.
     pub graceful_shutdown_timeout: Duration,
     /// Whether to exit the process if reconciliations still block their threads after the time of a stop plus a tenth
-    /// of it (at most 2 s). It exits with code 1 and a line on stderr. The default is true. Nothing else can end such
-    /// calls, not even returning from `main`, because dropping a runtime waits for its threads.
+    /// of it (at most 2 s). The process exits with code 1 and a line on stderr. The default is true. Nothing else can
+    /// end such reconciliations. Even returning from `main` does not, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -129,7 +130,8 @@ impl Default for ManagerConfig {
     }
 }
 
-/// The percentages of a stop's time after which controllers must be done, and the lease released.
+/// The percentages of a stop's time after which all controllers must have ended, and after which the lease must be
+/// released.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
@@ -159,8 +161,8 @@ impl Manager {
     }
 
     /// Runs a service on every replica while the manager runs, such as a web server that answers probes from the
-    /// manager's [status](Self::status). The service should end when its token is cancelled. An error or a panic stops
-    /// the manager; an early return does not.
+    /// manager's [status](Self::status). The service should end when its token is cancelled. An error or a panic of the
+    /// service stops the manager, but an early return without an error does not.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
     where
         F: FnOnce(CancellationToken) -> Fut + Send + 'static,
@@ -178,8 +180,8 @@ impl Manager {
         self
     }
 
-    /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads. It includes
-    /// parts that are added later, so it can be passed to a service.
+    /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads.
+    /// The status includes controllers and caches that are added later, so it can be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
@@ -189,8 +191,8 @@ impl Manager {
     /// # Errors
     ///
     /// - Two controllers have the same name. Nothing is started then.
-    /// - A part failed. The first failure is returned, the others are logged.
-    /// - The stop timed out. The error names the parts that were left.
+    /// - A part failed. The first failure is returned, and further failures are logged.
+    /// - The stop timed out. The error names the parts that did not end.
     ///
     /// # Panics
     ///
@@ -198,8 +200,8 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends everything, in no particular order, and does not release the lease. Controllers are
-    /// gone when the drop returns, and the election ends soon after. Reconciliations and services are tasks, which the
+    /// Dropping the future ends all parts, in no particular order, and does not release the lease. Controllers have
+    /// ended when the drop returns, and the election ends soon after. Reconciliations and services are tasks, which the
     /// runtime drops soon after. A task that another thread is polling at that moment continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;
@@ -227,12 +229,12 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because calls may still run under it.
+                        // Keep the lease, because calls of this term may still run.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // A failed service stops everything else, in order. A service that returned is done.
+                    // If a service failed, stop all other parts in order. If it returned, only the service has ended.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
                         stop.request();

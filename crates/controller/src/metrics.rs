@@ -62,7 +62,8 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// The instruments of one controller, if it has a provider. They live as long as the controller, across all its runs.
+/// The instruments of one controller, if it has a provider. They exist as long as the controller, and all its runs
+/// share them.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 

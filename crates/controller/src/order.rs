@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::panic::catch;
 
 /// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic the
-/// order is not called again: it acts as if empty, and the run is notified and ends.
+/// user's order is not called again. The wrapper acts like an empty order, and notifies the run, which ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder {
     order: Box<dyn Order<ObjectKey>>,

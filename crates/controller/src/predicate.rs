@@ -1,7 +1,8 @@
-//! Predicates: which events lead to a reconciliation.
+//! Predicates, which decide which events lead to a reconciliation.
 //!
 //! A predicate sees the old and the new state. The comparing predicates in this module pass all additions and
-//! deletions, so no deletion is missed because the spec did not change. They read only metadata, so they decode no object.
+//! deletions. So no deletion is missed, even if the spec did not change. These predicates read only metadata, so they
+//! decode no object.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
@@ -32,8 +33,8 @@ pub trait Predicate<T>: Send + Sync + 'static {
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
     /// Returns whether [`not`] of this predicate passes `event`. The default is the opposite of
-    /// [`allows`](Self::allows). Predicates that compare two states pass additions and deletions in both cases, because
-    /// there is nothing to compare.
+    /// [`allows`](Self::allows). A predicate that compares two states passes additions and deletions in both cases,
+    /// because these events have only one state.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -48,10 +49,10 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// Passes updates that change the desired state, as counted by `metadata.generation`, and updates that begin a
 /// deletion.
 ///
-/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these, it passes all updates
-/// except resyncs, whereas controller-runtime's predicate of the same name drops them all. Changes of labels,
-/// annotations and finalizers do not pass: a reconciler that adds a finalizer and returns is not called again. Use
-/// [`DesiredStateChanged`] for such reconcilers.
+/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, it passes all
+/// updates except resyncs, whereas controller-runtime's predicate of the same name drops all updates. Changes of
+/// labels, annotations and finalizers do not pass. So a reconciler that adds a finalizer and returns is not called
+/// again. Use [`DesiredStateChanged`] for such a reconciler.
 ///
 /// # Examples
 ///
@@ -69,9 +70,9 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 pub struct GenerationChanged;
 
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. It is a good filter for the main kind of a controller.
+/// Updates that change only the status do not pass. This predicate is a good filter for the main kind of a controller.
 ///
-/// Kinds without a generation are treated as by [`GenerationChanged`].
+/// For kinds without a generation, all updates except resyncs pass, as with [`GenerationChanged`].
 ///
 /// # Examples
 ///
@@ -92,7 +93,7 @@ pub struct DesiredStateChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizersChanged;
 
-/// Passes updates that change anything, which excludes only resyncs.
+/// Passes all updates that change the object, so it drops only resyncs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceVersionChanged;
 
@@ -186,8 +187,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Passes events that the predicate does not pass. The comparing predicates of this module still pass additions and
-/// deletions when negated, by themselves and within [`and`] and [`or`]. A function is negated as a whole.
+/// Passes events that the predicate does not pass. The comparing predicates of this module pass additions and deletions
+/// even when they are negated, alone or within [`and`] and [`or`]. The negation of a function passes every event for
+/// which the function returns `false`.
 ///
 /// # Examples
 ///

@@ -11,21 +11,21 @@ use pintle_meta::{ApiError, ObjectKey};
 
 /// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`.
 ///
-/// A call gets a key, but not the event that caused it. It reads the current state from listers, and finds nothing
-/// there if the object was deleted. It must be idempotent, because it may be called at any time, even without a change.
-/// Calls for the same key never overlap.
+/// A call gets a key, but not the event that caused it. The reconciler reads the current state from listers, which lack
+/// the object if it was deleted. The reconciler must be idempotent, because it may be called at any time, even without
+/// a change. Calls for the same key never overlap.
 ///
 /// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future implements
 /// this trait.
 ///
 /// # Blocking
 ///
-/// A call must not block its thread with a blocking client, a lock held for long, or a long computation. That would
-/// keep other tasks of the runtime from running, and no timeout, loss of leadership or stop could end the call. Move
-/// such work to `tokio::task::spawn_blocking`, and await its handle.
+/// A call must not block its thread with a blocking client, a lock held for long, or a long computation. A blocked
+/// thread runs no other tasks of the runtime. In addition, no timeout, loss of leadership or stop can end the call.
+/// Move such work to `tokio::task::spawn_blocking`, and await its handle.
 ///
 /// A call that blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after) is logged
-/// and counted, and makes the replica unready. If it still blocks when the time of a stop is up, the
+/// and counted, and makes the replica unready. If the call still blocks when the time of a stop is up, the
 /// [`Manager`](crate::Manager) exits the process.
 ///
 /// # Examples
@@ -127,7 +127,8 @@ impl ReconcileRequest {
     }
 }
 
-/// When to reconcile the key again if nothing changes, as controller-runtime's `Result`.
+/// The result of a reconciliation, as controller-runtime's `Result`. It says when to reconcile the key again if nothing
+/// changes.
 ///
 /// # Examples
 ///
@@ -162,7 +163,7 @@ impl Action {
     }
 }
 
-/// The error of a reconciliation. `?` converts every error into it. The key is retried after it.
+/// The error of a reconciliation. `?` converts every error into this type. The key is retried after the error.
 ///
 /// It does not implement [`Error`] itself, because that would conflict with the conversion from all other errors.
 ///
@@ -201,16 +202,17 @@ impl ReconcileError {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry, counted from the failure. Without it, the `Retry-After` of a server
-    /// response among the causes applies. In both cases the delay is at least that of the controller's rate limiter,
-    /// and at most 1000 s.
+    /// Sets the minimum delay before the retry, counted from the failure. If no delay is set, the `Retry-After` of a
+    /// server response among the causes applies. In both cases, the delay is not shorter than the delay of the
+    /// controller's rate limiter, and is at most 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns whether the cause, or an error in its chain of sources, is a conflict: the object changed between the
-    /// read and the write. The key is retried as after other errors, but the metrics do not count an error.
+    /// Returns whether the cause, or an error in its chain of sources, is a conflict, which means that the object
+    /// changed between the read and the write. The key is retried as after other errors, but the metrics do not count
+    /// an error.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
     }
@@ -243,8 +245,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from each error, and from everything else that converts to a boxed error, such as a string or an
-/// `anyhow::Error`.
+/// Converts from each type that converts to a boxed error, such as each error type, a string or an `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
@@ -287,7 +288,7 @@ impl<R: Reconciler> AnyReconciler for R {
         &'a self,
         request: ReconcileRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // The call itself is deferred too, so that a panic in it reaches the poller.
+        // Call the function when the future is polled, so that a panic of the function reaches the poller.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -19,7 +19,7 @@ pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 
 /// A handle to add keys to a controller's queue. Clones belong to the same controller.
 ///
-/// Keys that are added while the controller is not running are kept for its next run, each once.
+/// Keys that are added while the controller is not running are kept for its next run, without duplicates.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub struct Requests {
 struct Shared {
     controller: String,
     state: Mutex<State>,
-    /// Has its own lock, which must be taken before the queue's lock.
+    /// The attempts have a lock, which must be taken before the queue's lock.
     attempts: Mutex<Attempts>,
     histories: Histories,
 }
@@ -119,8 +119,8 @@ impl Requests {
         _ = self.enqueue(key, options);
     }
 
-    /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, it does
-    /// not end the key's back-off, but may shorten it.
+    /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, the change
+    /// does not end the key's back-off, but may shorten it.
     pub(crate) fn change(&self, key: ObjectKey, priority: i32, is_urgent: bool) {
         let action = self.attempts().change(&key, is_urgent, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
@@ -168,14 +168,14 @@ impl Requests {
 
     fn shorten_backoff(&self, key: ObjectKey, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // A shorter delay stays, and is not counted.
+        // If the delay was already shorter, it stays the same and this is not counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
-    /// Keeps the key of an event for the next run. If a run has opened since the source read the event, that run may
-    /// have taken the kept keys already, so the key is added to its queue.
+    /// Keeps the key of an event for the next run. If a run has started since the source read the event, that run may
+    /// already have taken the kept keys. So this method adds the key to the queue of that run.
     pub(crate) fn keep_event(&self, key: ObjectKey) {
         let mut state = self.lock();
         if state.is_open() {
@@ -259,19 +259,19 @@ impl Requests {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. Removes the key if all adds since the call began may wait for the retry. Returns
-    /// whether it removed one.
+    /// Records that a call failed. Removes the key from the queue if all adds since the call began may wait for the
+    /// retry. Returns whether the key was removed.
     pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, retry: Retry) -> bool {
         let mut attempts = self.attempts();
-        // Both steps run under the lock, so that an urgent add happens before or after both.
+        // Both steps run under the lock, so that no urgent add happens between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key that was added again, and is still in flight, for at least `after`. An urgent change
-    /// prevents that.
+    /// Delays a failed key for at least `after`. The key was added again and is still in flight. After an urgent
+    /// change, the key is not delayed.
     pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
         let attempts = self.attempts();
-        // All steps run under the lock, so that an urgent add happens before or after them.
+        // All steps run under the lock, so that no urgent add happens between them.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
@@ -300,7 +300,7 @@ impl Requests {
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        // If the queue's metrics panic, the recorded failure is still correct.
+        // Ignore poison: if the queue's metrics panic, the recorded failure is still correct.
         self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -342,7 +342,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// The source has read the event before the run opened, and its handler returns the key after that.
+    /// The source reads the event before the run starts, and its handler returns the key afterwards.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c"), queue());
@@ -352,7 +352,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker may record a failure after its run has closed. The next run has no retry of that key to wait for.
+    /// A worker may record a failure after its run has ended. The next run has no pending retry of that key, so it must
+    /// not wait for one.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c"), queue(), queue());

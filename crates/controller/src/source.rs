@@ -17,7 +17,7 @@ use crate::panic::catch;
 
 /// A source of keys for a controller, as controller-runtime's `Source`.
 ///
-/// It may be started again after a run has ended, and then starts from the beginning.
+/// A source may be started again after a run has ended. It then starts from the beginning.
 ///
 /// # Examples
 ///
@@ -64,26 +64,26 @@ pub trait Source: Send + Sync + 'static {
     /// Returns the name for logs and errors.
     fn name(&self) -> &str;
 
-    /// Receives the handle for adding keys. Called once, when the controller is built. A source that listens between
-    /// runs stores a clone; keys that it adds then are kept for the next run.
+    /// Receives the handle for adding keys. Called once, when the controller is built. A source that also listens
+    /// between runs stores a clone of the handle. Keys that it adds between runs are kept for the next run.
     fn attach(&self, _requests: &Requests) {}
 
     /// Starts to fill caches before the first start. A standby replica calls this.
     fn warm_up(&self) {}
 
-    /// Returns why the source is not synced or not up to date, if so.
+    /// Returns the reason if the source is not synced or not up to date.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Starts to add keys to `requests`. The source must do nothing until the returned futures are polled, and only
-    /// work while they are polled.
+    /// Starts to add keys to `requests`. The source must not do anything except while one of the returned futures is
+    /// polled.
     fn start(&self, requests: Requests) -> Feed;
 }
 
 /// A wrapper that catches panics of a source's `name` and `problem`.
 pub(crate) struct Named {
-    /// The name, or the panic message.
+    /// The name, or the message of a panic.
     pub(crate) name: Result<String, String>,
     /// The result of `attach`, or the panic message.
     pub(crate) attached: Result<(), String>,
@@ -103,7 +103,8 @@ impl Named {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Returns why the source is not synced or not up to date, or the panic message.
+    /// Returns the reason if the source is not synced or not up to date. Returns an error with the panic message if the
+    /// source panics.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }
@@ -114,9 +115,10 @@ pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A running source.
 pub struct Feed {
-    /// Returns true when all keys that existed at the start are in the queue, and false if that cannot happen any more.
+    /// Completes with `true` when all keys that existed at the start are in the queue. Completes with `false` if that
+    /// cannot happen any more.
     pub synced: Synced,
-    /// Adds keys until it is dropped. If it completes, the source has ended.
+    /// Adds keys until it is dropped. If this future completes, the source has ended.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

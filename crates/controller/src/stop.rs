@@ -66,7 +66,7 @@ impl Stop {
         }
     }
 
-    /// Returns when a clone first noticed the request.
+    /// Returns the time at which any clone first noticed the request.
     fn since(&self) -> Instant {
         *self.requested_at.get_or_init(Instant::now)
     }

@@ -53,7 +53,7 @@ enum Ended {
     TimedOut(Duration),
 }
 
-/// Log a warning after this many consecutive conflicts of a key.
+/// The number of consecutive conflicts of a key after which a warning is logged.
 const CONFLICTS: u32 = 10;
 
 /// The longest delay that a server can request, which equals the longest delay of the default limiter.
@@ -91,7 +91,7 @@ impl Worker {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Processes an item. As for all methods below, returns whether the key is done or back in the queue.
+    /// Processes an item. This method and all methods below return whether the key is done or back in the queue.
     async fn process(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
         let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key(), cause = Empty);
         if !span.is_disabled()
@@ -139,7 +139,7 @@ impl Worker {
         ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    /// Records the call, and why the key comes back if it does.
+    /// Records the call. If the key is queued again, also records the reason.
     fn remember(&self, item: &WorkItem<ObjectKey, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
@@ -212,14 +212,15 @@ impl Worker {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // A change since the call began may be its own write, so it waits as a retry would.
+        // A change since the call began may be a write of the call itself, so the key waits as for a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the limiter's delay, or after the server's if that is longer.
+    /// Retries a key after the limiter's delay. If the server or the reconciler has requested a longer delay, uses that
+    /// delay.
     fn retry(&self, item: WorkItem<ObjectKey, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
@@ -246,8 +247,7 @@ impl Worker {
         added != Added::ShutDown
     }
 
-    /// Resets the failures of a key. A panic of the limiter becomes the outcome, but the key is not retried because of
-    /// it.
+    /// Resets the failures of a key. If the limiter panics, the outcome is a panic, but the key is not retried.
     fn forget(&self, item: &WorkItem<ObjectKey, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
@@ -272,7 +272,8 @@ impl Worker {
     }
 }
 
-/// A key that a worker is processing. If this is dropped unfinished, the key is kept for the next run.
+/// A key that a worker is processing. If this value is dropped without [`finish`](Self::finish), the key is kept for
+/// the next run.
 struct KeyInProgress<'a> {
     requests: &'a Requests,
     key: Option<ObjectKey>,

@@ -99,8 +99,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is its final state.
     ///
-    /// Does nothing if the key is neither queued nor among the known objects. If the lookup of the known object fails, the deletion is
-    /// queued.
+    /// Does nothing if the key is not queued and is not the key of a known object. If the lookup of the known object
+    /// fails, the deletion is queued.
     ///
     /// # Errors
     ///

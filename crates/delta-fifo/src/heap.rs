@@ -32,7 +32,7 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// The order of the items, as a binary heap of places in `items`. No item is less than its parent.
+    /// The order of the items, as a binary heap of positions in `items`. No item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }

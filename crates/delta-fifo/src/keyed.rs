@@ -32,7 +32,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// When the last record is removed, the memory for at most this number of places is kept.
+/// The maximum number of records whose memory is kept when the last record is removed.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -156,7 +156,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // The memory of some places is kept, so that a small queue does not allocate again and again.
+        // Keep the memory of some records, so that a small queue does not allocate again and again.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// The place that marks both ends of the list.
+/// The place of the entry that marks both ends of the list.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {

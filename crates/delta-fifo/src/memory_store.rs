@@ -58,7 +58,7 @@ struct Index<K, T> {
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the list, in order. Each comes with the previous object of its key.
+    /// The objects of the list, in order. Each is paired with the previous object of its key.
     pub present: Vec<(Option<T>, T)>,
 }
 

@@ -13,9 +13,9 @@ use crate::line::Line;
 /// or the written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects
 /// do not reappear.
 ///
-/// The cache uses neither the store nor a clock. Callers pass the stored object and the time. A write is kept until the store has caught
-/// up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache helps in most cases, but does not guarantee
-/// that a client reads its own writes.
+/// The cache does not access the store or a clock. Callers pass the stored object and the time. A write is kept until
+/// the store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache helps
+/// in most cases, but does not guarantee that a client reads its own writes.
 ///
 /// # Examples
 ///
@@ -139,7 +139,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Must be called when the store has added or updated an object. Removes the written object unless it is newer.
+    /// Must be called when the store has added or updated an object. Removes the written object, unless it is newer
+    /// than the stored object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)

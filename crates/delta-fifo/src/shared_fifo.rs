@@ -190,8 +190,9 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known objects, `replace`
-    /// would not find the popped object, neither in the queue nor in the known objects. It would then miss the deletion of the object.
+    /// Panics if the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known
+    /// objects, the popped object is in neither of them. So a call of `replace` at that time would miss the deletion of
+    /// the object.
     ///
     /// # Cancel safety
     ///

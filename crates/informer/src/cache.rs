@@ -77,11 +77,12 @@ pub struct Cache<T> {
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     memory: Arc<Memory<T>>,
-    /// How often the server's revisions went back.
+    /// The number of times that the server's revisions went back.
     went_back: AtomicU64,
     /// The progress of each source of the cache.
     parts: Mutex<Parts>,
-    /// Whether `undecodable` has entries. Only the writer changes this flag. It spares most writes a lock.
+    /// Whether `undecodable` has entries. Only the writer changes this flag. Most writes find it unset and then skip
+    /// the lock of `undecodable`.
     has_undecodable: AtomicBool,
     /// The last commit that `undecodable` and `memory` include.
     noted: Noted,
@@ -99,8 +100,9 @@ impl<T: Object> Cache<T> {
 
     /// Creates the cache of an informer.
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // With more shards, readers wait for each other less often. But a read of an index visits all shards. loom
-        // needs the same locks in each run, and keys are assigned to shards at random, so it gets one shard.
+        // With more shards, readers wait for each other less often. But a read of an index visits all shards. Under
+        // loom there is one shard, because loom needs the same locks in each run, and keys are assigned to shards at
+        // random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -121,18 +123,18 @@ impl<T: Object> Cache<T> {
 
     /// Stores an object, and returns the previous object with its key: client-go's `Store.Add` and `Store.Update`.
     ///
-    /// The cache takes over the object's resourceVersion, unless it is empty or older.
+    /// The object's resourceVersion becomes the revision of the cache, unless it is empty or older.
     ///
     /// # Errors
     ///
     /// [`IndexFailed`] if an index function fails or panics on the object. The object is not stored, and is listed in
-    /// [`undecodable`](Self::undecodable). The previous object stays as the last good state, unless it has another uid.
-    /// Then the previous object is deleted.
+    /// [`undecodable`](Self::undecodable). A previous object with the same uid stays as the last good state. A previous
+    /// object with another uid is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
@@ -156,7 +158,7 @@ impl<T: Object> Cache<T> {
         before.map(|before| before?.read())
     }
 
-    /// Deletes the object with this key. Does nothing if there is none.
+    /// Deletes the object with this key. Does nothing if there is no such object.
     ///
     /// `resource_version` is the revision of the deletion. Pass an empty string if it is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
@@ -192,12 +194,12 @@ impl<T: Object> Cache<T> {
         written.map(result).collect()
     }
 
-    /// Replaces all objects in one step: no reader sees a partial replacement. An object that is already stored
-    /// (`Arc::ptr_eq`) costs almost nothing.
+    /// Replaces all objects in one step: no reader sees a partial replacement. It costs almost nothing to store the
+    /// same `Arc` again.
     ///
-    /// If several objects have one key, the last one is stored. The revision of the cache becomes `resource_version`,
-    /// unless that is empty. The new revision may be older than the previous one, for example after the server was
-    /// restored from a backup.
+    /// If several objects have the same key, the last of them is stored. The revision of the cache becomes
+    /// `resource_version`, unless `resource_version` is empty. The new revision may be older than the previous one, for
+    /// example after the server was restored from a backup.
     ///
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
@@ -276,19 +278,20 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// Returns a snapshot of the cache. The snapshot never changes. Its cost does not depend on the number of objects.
+    /// Returns a snapshot of the cache. The snapshot never changes. The cost of this call does not depend on the number
+    /// of objects.
     pub fn snapshot(&self) -> Snapshot<T> {
         let (pin, resource_version) = self.store.pin(str::to_owned);
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark. It is empty before the first one.
+    /// Returns the revision of the last change, replacement or bookmark. It is empty before the first of these.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
 
     /// Waits until the cache has all changes up to `resource_version`. To read your own write, wait for the
-    /// resourceVersion that the server returned for it, and then read.
+    /// resourceVersion that the server returned for the write, and then read.
     ///
     /// The wait also covers the sync of an informer: it waits until the cache [has
     /// synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
@@ -348,11 +351,11 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Starts to record changes, with the previous objects, for [`changes_since`](Self::changes_since). The cache keeps
-    /// the last `changes` of them as long as the returned guard exists.
+    /// Starts to record changes and their previous objects for [`changes_since`](Self::changes_since). The cache keeps
+    /// the last `changes` changes as long as the returned guard exists.
     ///
     /// If there are several guards, the largest number of `changes` applies, so no reader shortens the history of
-    /// another one.
+    /// another reader.
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
         // Wait until a write in progress has ended. Otherwise the history could contain only some of its changes.
         let _writer = self.store.writer();
@@ -364,10 +367,10 @@ impl<T: Object> Cache<T> {
     /// restored from a backup, revisions from before the restore are newer than the cache. To compare two moments for
     /// which you hold snapshots, use [`Snapshot::diff`].
     ///
-    /// It may wait as [`undecodable`](Self::undecodable) does.
+    /// The call may wait for the end of a write, as [`undecodable`](Self::undecodable) does.
     ///
     /// If a change did not advance the revision of the cache, the result for that revision includes the change. The
-    /// caller may or may not have seen it.
+    /// caller may have seen this change already.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
@@ -509,13 +512,13 @@ impl<T: Object> Cache<T> {
         self.parts().have_all()
     }
 
-    /// Returns the revision up to which the cache contains all changes of a namespace. Its source may be ahead of other
-    /// sources. `None` means the [revision of the cache](Self::resource_version).
+    /// Returns the revision up to which the cache contains all changes of a namespace. This revision may be newer than
+    /// the revision of the cache. For `None`, returns the [revision of the cache](Self::resource_version).
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }
 
-    /// Changes the progress of the sources and wakes waiting tasks.
+    /// Updates the progress of the sources and wakes waiting tasks.
     pub(crate) fn change_parts<R>(&self, change: impl FnOnce(&mut Parts) -> R) -> R {
         let changed = change(&mut self.parts());
         self.moved.announce_end();
@@ -540,8 +543,8 @@ impl<T: Object> Cache<T> {
         self.memory.is_on().then(|| self.resource_version())
     }
 
-    /// Adds the changes of a commit to the history. Returns the changes that the history forgets, which must be dropped
-    /// without locks.
+    /// Adds the changes of a commit to the history. Returns the changes that the history forgets. The caller must hold
+    /// no lock when it drops them.
     fn record<S: Iterator<Item = Step<T>>>(
         &self,
         earlier: Option<String>,
@@ -554,7 +557,8 @@ impl<T: Object> Cache<T> {
         self.memory.lock().note(steps(), &earlier, &resource_version)
     }
 
-    /// Forgets all changes up to the current revision. Returns them, and they must be dropped without locks.
+    /// Forgets all changes up to the current revision and returns them. The caller must hold no lock when it drops
+    /// them.
     pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);

@@ -21,25 +21,26 @@ use crate::panic::catch;
 use record::Record;
 
 /// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). For
-/// k8s-openapi's pods, it takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
+/// k8s-openapi's pods, this takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
 ///
-/// Key, uid, resourceVersion and generation are available without decoding. So are labels, owners and finalizers, so selectors decode no
-/// object. After their first read they stay in memory. Objects with equal labels, owners and finalizers share one copy. Annotations are
-/// decoded on their first read, and then stay in memory with their object.
+/// Key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are available
+/// without decoding too, so selectors decode no object. They stay in memory after their first read. Objects with equal
+/// labels, owners and finalizers share one copy. Annotations are decoded on their first read, and then stay in memory
+/// with their object.
 ///
 /// Any object with the usual metadata is accepted. So an object that is not a valid `T` is stored in the cache and is
 /// not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of it returns an error.
 ///
 /// # Shared memory
 ///
-/// Objects of one type `T` share a dictionary and recently decoded objects. Both exist as long as there is any object
-/// of the type, in all informers of the process:
+/// Objects of one type `T` share a dictionary and recently decoded objects. The dictionary and the decoded objects
+/// exist as long as any informer of the process has an object of the type:
 ///
 /// - The dictionary is built from the objects as they arrive. If the dictionary does not help to compress an object, the object is added to
 ///   it. The dictionary takes up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets, for example, stays in
 ///   memory after their deletion.** If several kinds share one type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary
 ///   fits the first kinds best.
-/// - Up to 17 decoded objects are kept for later reads, each at most as long as its `Compact` exists.
+/// - Up to 17 decoded objects are kept for later reads. A decoded object is dropped with its `Compact` at the latest.
 /// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share them.
 ///
 /// # Examples
@@ -94,9 +95,9 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Decodes and returns the object. If it was decoded recently, returns that object.
+    /// Decodes and returns the object. If this compressed object was decoded recently, returns the earlier result.
     ///
-    /// Decoding takes the time to deserialize a `T` plus some microseconds. The call waits for no other thread.
+    /// Decoding takes the time to deserialize a `T` plus some microseconds. The call does not wait for another thread.
     ///
     /// # Errors
     ///

@@ -57,24 +57,26 @@ pub struct InformerConfig<T> {
     /// [write a cached object back](Projection#writing-a-cached-object-back). If the informer caches all Secrets of a cluster without a
     /// selector, drop at least `data` with [`Projection::without`]. Otherwise the informer logs a warning.
     pub projection: Projection,
-    /// Changes each object once before it is cached, for example to drop data that no path of a `projection` names. The
-    /// transform also runs on the last state of a deleted object. The transform may run for several objects at once, on
-    /// different threads.
+    /// Changes each object once before it is cached, for example to drop data that a `projection` cannot select by a
+    /// path. The transform also runs on the last state of a deleted object. The transform may run for several objects
+    /// at once, on different threads.
     ///
-    /// If it panics on an object, the object is not stored. It is listed in
+    /// If the transform panics on an object, the object is not stored. The object is listed in
     /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
     /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
     /// last good state has another key, so the next list deletes it.
     pub transform: Option<Transform<T>>,
-    /// When objects are decoded. The default decodes objects of large types when they are read, and others when they arrive.
+    /// When objects are decoded. The default decodes objects of large types when they are read, and objects of other
+    /// types when they arrive.
     pub decode: DecodePolicy,
-    /// How many bytes decoded objects may take, if they are [decoded when they are read](DecodePolicy::OnRead). Objects that were not read for
-    /// the longest time are dropped first, and decoded again at their next read. Objects that a reader holds are never dropped.
-    /// The size of an object is estimated: the size of its type, and six bytes for each byte of its JSON. The default is 256 MiB.
+    /// How many bytes decoded objects may take, if they are [decoded when they are read](DecodePolicy::OnRead). Beyond
+    /// this limit, the informer drops the least recently read objects, and decodes them again at their next read.
+    /// Objects that a reader holds are never dropped. The size of an object is estimated: the size of its type, and six
+    /// bytes for each byte of its JSON. The default is 256 MiB.
     pub hot_bytes: usize,
-    /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs without locks, and
-    /// its result does not influence the informer. If the handler panics, the panic is logged. If the handler captures a handle to the
-    /// informer, it keeps the informer running.
+    /// Called with each failure that delays the informer, and with each failure of an index function. The handler runs
+    /// without locks, and its result does not influence the informer. If the handler panics, the panic is logged. If
+    /// the handler captures a handle to the informer, the informer keeps running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
     /// metrics. All metrics have the label `name`, which is the informer's name, and the labels `group`, `version` and
@@ -129,14 +131,15 @@ pub enum DecodePolicy {
     /// take several times as much memory as their JSON. Other objects are decoded when they arrive.
     #[default]
     Auto,
-    /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists each object at once.
+    /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists an
+    /// undecodable object as soon as it arrives.
     OnArrival,
     /// Stores the JSON of objects, and decodes an object at its first read, once for all readers. The type's
     /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they arrive, because the
     /// transform may change their metadata.
     ///
-    /// An object that cannot be decoded is found at its first read, or by a check that runs when the informer was idle for a second. Until
-    /// then, it is not in `undecodable`. Reads return its last good state at all times.
+    /// An object that cannot be decoded is found at its first read, or by a check that runs when the informer has been
+    /// idle for a second. Until then, it is not in `undecodable`. Reads return its last good state at all times.
     OnRead,
 }
 

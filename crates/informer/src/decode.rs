@@ -1,4 +1,4 @@
-//! Decodes raw objects, and describes those that cannot be decoded.
+//! Decodes raw objects, and describes objects that cannot be decoded.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -52,9 +52,9 @@ pub struct Undecodable {
     pub uid: String,
     /// The resourceVersion, if it could be read.
     pub resource_version: String,
-    /// What is wrong with the object. A position refers to the bytes that the [`Projection`](crate::Projection) keeps.
-    /// Values of a wrong type are not quoted. Messages of panics and of a type's own `Deserialize` are included
-    /// unchanged, even if they quote a value.
+    /// The reason why the object is not in the cache. A position refers to the bytes that the
+    /// [`Projection`](crate::Projection) keeps. Values of a wrong type are not quoted. Messages of panics and of a
+    /// type's own `Deserialize` are included unchanged, even if they quote a value.
     pub error: String,
 }
 
@@ -70,11 +70,11 @@ pub(crate) enum Decoded<T> {
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
-    /// The resourceVersion that the server sent, if the decoded object has another one. A transform may have changed
-    /// it, or the type may not keep it.
+    /// The resourceVersion that the server sent, if the decoded object has a different resourceVersion. A transform may
+    /// have changed the field, or the type may not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the object has another resourceVersion than the server sent. Its version then says nothing about its
-    /// age.
+    /// Whether the resourceVersion of the object differs from the one that the server sent. If so, the object's version
+    /// says nothing about its age.
     pub(crate) is_reshaped: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Prepares raw objects for the cache: scans and prunes them, and decodes and transforms those that are not decoded at their first read.
+//! Prepares raw objects for the cache. Each object is scanned and pruned. Objects that are decoded on arrival are also
+//! decoded and transformed here.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
-    /// object is returned, which was pruned and transformed before. `is_anew` disables this reuse: after a restore of
-    /// the server, the same version may be another state.
+    /// object is returned, which was pruned and transformed before. `is_anew` disables this reuse, because after a
+    /// restore of the server, the same version may identify another state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
@@ -80,7 +81,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // Such an object is often undecodable again, so do not wait for a reader to find that out.
+            // If the previous state was undecodable, decode the new state now. It is often undecodable too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)
         {
@@ -119,7 +120,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 }
 
-/// Reads the identifying metadata of an object, to find out whether that panics. Returns whether the object has a name.
+/// Reads the identifying metadata of an object, so that a panic of the object's `Metadata` happens here. Returns
+/// whether the object has a name.
 fn probe(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
     let is_named = !key.name().is_empty();

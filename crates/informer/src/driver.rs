@@ -42,7 +42,7 @@ pub(crate) struct Driver<T, L> {
     /// The part of the store that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// How often the selectors had changed when the last list began.
+    /// The number of selector changes before the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -226,7 +226,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of the change of the selectors. It belongs to the last list in the batch.
+            // The number of selector changes before the last list in the batch began.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();
@@ -309,8 +309,8 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`, starts resyncs when they are due, and checks objects that nothing has decoded. After `work`, all subscriptions end. They also end if `work`
-/// panics, or if the runtime shuts down before the first poll.
+/// Runs `work`. Meanwhile, starts resyncs when they are due, and checks objects that were never decoded. After `work`,
+/// all subscriptions end. They also end if `work` panics, or if the runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,

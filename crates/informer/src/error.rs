@@ -25,8 +25,8 @@ pub enum NotReached {
         /// The revision that was not a number.
         resource_version: String,
     },
-    /// The server's revisions went back during the wait, for example after a restore from a backup. The requested revision may never
-    /// arrive. If the server reaches it again, it means other changes.
+    /// The server's revisions went back during the wait, for example after a restore from a backup. The requested
+    /// revision may never arrive. If the server reaches this number again, the number means other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
@@ -79,10 +79,11 @@ pub enum ReflectorError {
     /// The server accepted a streaming list and did not finish it. The reflector uses a plain list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than it had returned before. The cache does not take over an older state at once, since the
-    /// server may lag. It does so once the server has repeated the state at least three times over a minute, although the reflector asked
-    /// for the newest state. Then the server was restored from a backup. There is one exception: the reflector always waits until the
-    /// server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server returned an older state than it had returned before. The cache does not take over an older state at
+    /// once, since the server may lag. If the server repeats the older state at least three times over a minute,
+    /// although the reflector asks for the newest state, the server must have been restored from a backup. The cache
+    /// then takes over the state. There is one exception: the reflector always waits until the server reaches the
+    /// revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
@@ -92,8 +93,9 @@ pub enum ReflectorError {
         /// The resourceVersion of the newer state.
         known: String,
     },
-    /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other indices finds it. A
-    /// lookup in this index does not. The informer continues, so its state does not show this error.
+    /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other
+    /// indices finds it. A lookup in this index does not find it. The informer continues, so its state does not show
+    /// this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }

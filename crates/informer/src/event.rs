@@ -8,9 +8,9 @@ use crate::EventObject;
 
 /// A change of an object, delivered to a subscriber after the cache has changed.
 ///
-/// The events of one key arrive in order, and each event starts from the state in which the previous one ended. A slow
-/// subscriber receives only the newest state, so states in between may be skipped. A subscriber receives nothing about
-/// an object that was added and deleted before the subscriber took the event.
+/// The events of one key arrive in order, and the old state of each event is the new state of the previous event. A
+/// slow subscriber receives only the newest state, so states in between may be skipped. If an object was added and
+/// deleted before the subscriber took an event of it, the subscriber receives no event for the object.
 ///
 /// The objects of updates and deletions are decoded when they are [read](EventObject), once for all subscribers. A subscription decodes the
 /// object of an addition before it delivers the event, unless the object was decoded before. So no event has an object that cannot be
@@ -74,7 +74,7 @@ pub enum ResourceEvent<T> {
 }
 
 impl<T: Object> ResourceEvent<T> {
-    /// Returns the key of the object. Decodes nothing.
+    /// Returns the key of the object. Does not decode the object.
     pub fn key(&self) -> ObjectKey {
         self.object().key()
     }
@@ -88,7 +88,7 @@ impl<T> ResourceEvent<T> {
         }
     }
 
-    /// Whether an object was stored as JSON, and was read through this event.
+    /// Whether an object was stored as JSON and has been read through this event.
     pub(crate) fn has_decoded(&self) -> bool {
         match self {
             Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),

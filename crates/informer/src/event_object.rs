@@ -11,11 +11,12 @@ use crate::stored::Stored;
 /// An object of a [`ResourceEvent`](crate::ResourceEvent). It dereferences to the object, which is decoded at the first access to its
 /// fields.
 ///
-/// Its methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), decode nothing, unless the object was decoded
-/// when it arrived. All readers of the object share one decoded object. A reader that holds this value keeps the decoded object in memory.
+/// Its methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
+/// object. All readers of the object share one decoded object. A reader that holds this value keeps the decoded object
+/// in memory.
 ///
-/// If the state of an update cannot be decoded, this value dereferences to the last good state of the object, and its metadata has the
-/// newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
+/// If the state of an update cannot be decoded, this value dereferences to the last good state of the object, while its
+/// metadata is from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
 ///
 /// # Panics
 ///
@@ -51,7 +52,7 @@ impl<T> EventObject<T> {
         Self { state, object }
     }
 
-    /// Whether the object was stored as JSON, and was read through this value.
+    /// Whether the object was stored as JSON and has been read through this value.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }
@@ -79,7 +80,7 @@ impl<T> Deref for EventObject<T> {
     fn deref(&self) -> &Arc<T> {
         self.object.get_or_init(|| match self.state.read() {
             Some(object) => object,
-            // A subscription delivers only states that it knows to be readable.
+            // A subscription delivers only states that were found to be readable.
             None => {
                 panic!("the Deserialize of {} rejects an object that it accepted before", std::any::type_name::<T>())
             }

@@ -16,8 +16,9 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 
 /// Shares informers between callers that ask for the same objects.
 ///
-/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its own configuration. No
-/// setting is ignored. If an existing informer has another value, the setting decides what the caller gets:
+/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its
+/// own configuration. No setting is ignored. If an existing informer has another value for a setting, the result
+/// depends on the setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -25,15 +26,16 @@ use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced,
 /// | any field of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | another informer |
 /// | `name`, `metrics`, `seed` | another informer; the default value accepts any informer |
 /// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
-/// | `on_error` | the same informer; both handlers are called, this one as long as the caller uses the informer |
+/// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
 ///
 /// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
 /// watch and copy of the objects, so callers should agree on these settings if they want to share.
 ///
-/// The users of an informer are its handles, listers, subscriptions and handlers. An informer runs until its last user is dropped.
-/// [`start`](Self::start) also starts informers that have no user at the moment. They then run until they have had a user and the last one
-/// is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users. If an informer was
-/// stopped, the next caller gets a new informer. Clones of a factory share its informers.
+/// The users of an informer are its handles, listers, subscriptions and handlers. An informer runs until its last user
+/// is dropped. [`start`](Self::start) also starts informers that have no user at the moment. An informer that was
+/// started this way runs until it has had users and the last user is dropped. [`shutdown`](Self::shutdown) ends all
+/// informers. Dropping the factory ends the informers without users. If an informer was stopped, the next caller gets a
+/// new informer. Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -140,8 +142,8 @@ impl InformerFactory {
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, including those that were not started. If the last user of an informer is
-    /// dropped during the wait, the informer is ignored.
+    /// Waits until all informers have synced, including informers that were not started. If the last user of an
+    /// informer is dropped during the wait, the informer is ignored.
     ///
     /// # Errors
     ///

@@ -167,8 +167,8 @@ impl<T: Object> SharedInformer<T> {
 }
 
 impl<T: Object> Subscription<T> {
-    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use it for a subscription
-    /// with other settings, such as [a resync period](Self::set_resync).
+    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use this
+    /// method for a subscription with other settings, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
@@ -179,8 +179,9 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. It needs no runtime. While `handler`
-    /// runs, new events wait in the subscription. [`Subscription`] describes how many events it stores.
+    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. This method needs
+    /// no runtime. While `handler` runs, new events wait in the subscription. [`Subscription`] describes how many
+    /// events it stores.
     ///
     /// # Errors
     ///
@@ -203,7 +204,7 @@ impl<T: Object> Subscription<T> {
             if let Some(queue) = queue.upgrade() {
                 queue.disconnect();
             }
-            // If the channel is full, it already contains this message, which is the only one that matters.
+            // An error means that the channel already contains this message, so the thread will receive it.
             let _ = dismissal.try_send(());
         });
         Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
@@ -211,7 +212,7 @@ impl<T: Object> Subscription<T> {
 }
 
 impl HandlerGuard {
-    /// Whether the handler has processed all initial objects, including those on which it panicked.
+    /// Whether the handler has processed all initial objects. A panic of the handler counts as processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
@@ -233,9 +234,9 @@ impl HandlerGuard {
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
-            // The task was aborted, so its result does not matter.
+            // Ignore the result, because the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // The result does not matter: the thread has ended in both cases.
+            // Ignore the result, because the thread has ended in both cases.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }

@@ -61,9 +61,10 @@
 //!
 //! Cache:
 //!
-//! - The cache converges to the state of the server, whatever fails in between. At each moment the cache equals the state of the server at
-//!   some revision. That revision only decreases if the server was restored from a backup. A list replaces the content in one step. If an
-//!   informer follows [several namespaces](SharedInformer::of_namespaces), these guarantees apply to each namespace.
+//! - The cache converges to the state of the server after any failures. At each moment the cache equals the state of
+//!   the server at some revision. That revision only decreases if the server was restored from a backup. A list
+//!   replaces the content in one step. If an informer follows [several namespaces](SharedInformer::of_namespaces),
+//!   these guarantees apply to each namespace.
 //! - An event that is older than the cached state is ignored.
 //! - Readers and writers block each other only while a writer changes one record or a reader reads a few records. The cost of a
 //!   [`Snapshot`] does not depend on the number of objects, and its content is from one moment. A [`View`] shows several caches at one
@@ -74,8 +75,9 @@
 //! - The cache and its indices change before subscribers are notified.
 //! - The events of one object arrive in order. The old state of each event is the new state of the previous event. Intermediate states may
 //!   be skipped.
-//! - A slow subscriber delays nothing else. At most one event waits for each key. A subscriber can request
-//!   [more](SharedInformer::subscribe_ordered) or [less](NewestSubscription). A new subscription delays nothing else either.
+//! - A slow subscriber or a new subscription does not delay the cache or other subscribers. At most one event waits for
+//!   each key. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only the newest
+//!   states](NewestSubscription).
 //!
 //! Isolation of users:
 //!
@@ -89,11 +91,11 @@
 //! Failures:
 //!
 //! - The state shows why an informer is not up to date. Retries have delays, so there is never a hot loop.
-//! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, whatever the source is. An
-//!   informer has at most 16 lists in flight. Offloaded work does not depend on tokio's pool of blocking threads. All informers of a
-//!   process together offload at most one function for each processor at a time.
-//! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not affected. Reads and events
-//!   have a state of the object from before, if it had one that could be decoded.
+//! - A request that receives no data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, for every
+//!   kind of source. An informer has at most 16 lists in flight. Offloaded work does not depend on tokio's pool of
+//!   blocking threads. All informers of a process together offload at most one function for each processor at a time.
+//! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not
+//!   affected. Reads and events return the last state of the object that could be decoded, if there was one.
 //! - Dropping the last handle of an informer ends its task. Dropping a subscription or a guard ends the subscription or the registration.
 //!
 //! Panics of user code are caught. The consequence depends on the code that panicked:
@@ -105,7 +107,7 @@
 //! | event handler, error handler | the call is skipped |
 //! | metrics provider | the provider is not called again |
 //! | waker | the task is not woken; the informer and other tasks go on |
-//! | `Drop` of an object | the rest of that drop is skipped; the panic is logged and appears in no state, since the object has left the cache |
+//! | `Drop` of an object | that drop is not completed; the panic is logged and appears in no state, since the object has left the cache |
 //! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
 //!
 //! When an object arrives, the informer reads name, namespace, uid and resourceVersion from its `Metadata` once. If this read panics, only
@@ -113,9 +115,10 @@
 //!
 //! # When objects are decoded
 //!
-//! The cache of a large type stores the JSON of each object, without the fields that the [`Projection`] drops. A type is large if it takes at
-//! least 1 KiB, as `Pod` of k8s-openapi does, and if there is no transform. [`InformerConfig::decode`] chooses otherwise. Such an object is
-//! decoded:
+//! The cache of a large type stores the JSON of each object, without the fields that the [`Projection`] drops. A type
+//! is large if it takes at least 1 KiB, as `Pod` of k8s-openapi does. This rule does not apply to an informer with a
+//! transform, and [`InformerConfig::decode`] overrides it. An object that is stored as JSON is decoded at these
+//! moments:
 //!
 //! | when | on which thread |
 //! |---|---|
@@ -126,16 +129,19 @@
 //! | an [index function](SharedInformer::add_index) of objects exists, and the object changes | a thread outside of the runtime |
 //! | the informer had no write for a second, and nothing has decoded the object before | a thread outside of the runtime |
 //!
-//! All readers share one decoded object. If two threads read it at once, one of them decodes it and the other waits. Decoded objects
-//! take up to [`hot_bytes`](InformerConfig::hot_bytes). Beyond that, objects that no reader holds and that were not read lately are dropped, and
-//! decoded again at their next read. `Deserialize` must be deterministic, and must not wait for another read of the cache.
+//! All readers share one decoded object. If two threads read it at once, one of them decodes it and the other waits.
+//! Decoded objects take up to [`hot_bytes`](InformerConfig::hot_bytes). Beyond that, the informer drops objects that no
+//! reader holds and that were not read lately. They are decoded again at their next read. `Deserialize` must be
+//! deterministic, and must not wait for another read of the cache.
 //!
-//! These decode nothing: keys and [`Metadata`](pintle_meta::Metadata) of events, label selectors, [metadata
-//! indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and lists from the server. If labels, annotations,
-//! finalizers or owners of an object are read, they stay in memory in addition to its JSON.
+//! The following never decode an object: keys and [`Metadata`](pintle_meta::Metadata) of events, label selectors,
+//! [metadata indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and lists from the
+//! server. If labels, annotations, finalizers or owners of an object are read, they stay in memory in addition to its
+//! JSON.
 //!
-//! The last check in the table finds objects that cannot be decoded. It decodes each object once after its last change, and drops the result.
-//! If the informer is busy for 30 seconds, the check takes at most a tenth of the time of one processor.
+//! The check in the last row of the table finds objects that cannot be decoded. It decodes each object once after its
+//! last change, and drops the result. If the informer is busy for 30 seconds, the check takes at most a tenth of the
+//! time of one processor.
 //!
 //! # Choosing the object type
 //!
@@ -162,8 +168,8 @@
 //!
 //! - Use the type without changes first. If all objects fit into [`hot_bytes`](InformerConfig::hot_bytes), reads are fastest: that is about 7,000
 //!   pods by default.
-//! - If you know which fields you read, use a struct with these fields. Such a struct is small and the fastest to decode. In the example
-//!   above, six labels in a map are about half of the bytes.
+//! - If you know which fields you read, use a struct with these fields. Such a struct is small and the fastest to
+//!   decode. In the last row of the table, six labels in a map are about half of the bytes.
 //! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].
 //!
 //! # How a change flows through an informer
@@ -174,9 +180,9 @@
 //!    and transformed. Small amounts are decoded in place. Larger amounts are decoded in batches on other threads, so that a large list does
 //!    not block the runtime. If the cache already has the listed version of an object, the cached object is used. The reflector turns the
 //!    results into [`Output`](reflector::Output)s, in the order of the source.
-//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). The driver adds all events that the watch has
-//!    ready, and then takes them from the queue as one batch. So the queue holds at most one batch, and the watch is not read while the
-//!    cache is written.
+//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). The driver adds all events
+//!    that the watch has ready, and then takes them from the queue as one batch. So the queue contains at most one
+//!    batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events changes the [`Cache`] in one step, as does a whole list. A large list is stored on another thread. A
 //!    comparison with the previous content shows which objects were added, updated or deleted.
 //! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From here on, each

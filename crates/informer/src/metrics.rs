@@ -184,7 +184,7 @@ impl Metrics {
     }
 }
 
-/// Gauges that are read from the informer each time that metrics are collected. They exist until the task of the
+/// Gauges whose values come from the informer each time that metrics are collected. They exist until the task of the
 /// informer ends.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],

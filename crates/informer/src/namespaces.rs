@@ -61,7 +61,7 @@ pub(crate) struct Followed {
     pub(crate) choice: u64,
 }
 
-/// The part of a resource that a driver follows. It is one of several namespaces, or for `None` the whole resource of
+/// The part of a resource that a driver follows. `Some` is one of several namespaces. `None` is the whole resource of
 /// the source.
 pub(crate) type Place = Option<Arc<str>>;
 
@@ -71,7 +71,7 @@ impl Namespaces {
         Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
 
-    /// Creates a set of all namespaces. An informer of it uses one list and one watch.
+    /// Creates a set of all namespaces. An informer of this set uses one list and one watch.
     pub fn all() -> Self {
         Self { followed: Arc::default() }
     }

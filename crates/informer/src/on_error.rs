@@ -46,8 +46,8 @@ impl ErrorHandlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // The caller may have removed the handler during the call. Then this drop is the last one and runs user
-            // code.
+            // If the caller has removed the handler during the call, this is the drop of the last reference, which runs
+            // user code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }
@@ -65,7 +65,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         drop(inner);
         drop(gone);
     }

@@ -36,7 +36,7 @@ pub use self::own_writes::OwnWrites;
 /// So a read is never older than the last write of this process to that key. This also applies to each object of a
 /// [`list`](Self::list). The other objects of a list are from one moment. The guarantee ends when a write is older than
 /// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After
-/// that, a read returns the cached object, whatever its version is.
+/// that, a read returns the cached object, even if it is older than the write.
 ///
 /// Reads by [index](Self::by_index) include the writes, with the values that the index function returns for them.
 ///
@@ -90,9 +90,9 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write is remembered. The oldest writes are dropped first. So many written
-    /// objects may stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has caught up
-    /// with them. The default is 1024.
+    /// The maximum number of keys whose last write is remembered. The oldest writes are dropped first. Up to this many
+    /// written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or the cache has caught
+    /// up with them. The default is 1024.
     pub capacity: usize,
     /// How long a write is shown. This limits the effect of a write that the watch never delivers. Examples are an
     /// object that the selectors of the informer exclude, and a deletion that did not happen. The default is one
@@ -122,7 +122,7 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns what a read returns, given the version of the cache and the cached object. `None` means the cached
+    /// Returns the result of a read, given the version of the cache and the cached object. `None` means the cached
     /// object. `Some(None)` means that there is no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
@@ -154,7 +154,7 @@ impl<T: Object> Overlay<T> {
     /// The greatest version wins, and a deleted object does not reappear.
     ///
     /// Returns `false` and ignores the object if its resourceVersion is not a number. Without a number, the overlay
-    /// does not know when the cache has caught up.
+    /// cannot tell when the cache has caught up.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
@@ -171,7 +171,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -276,7 +276,8 @@ impl<T: Object> Overlay<T> {
         self.len() == 0
     }
 
-    /// Returns the recent writes. Each comes with the version up to which the cache contains all changes of its key.
+    /// Returns the recent writes. Each write is paired with the version up to which the cache contains all changes of
+    /// its key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -316,8 +317,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many: first those that are too old or that the cache contains, and then the
-    /// oldest ones.
+    /// Evicts writes if there are too many. First evicts writes that are too old or that the cache contains, and then
+    /// the oldest writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! Selects the fields of an object that the cache keeps.
 
 /// Selects which fields of each object an informer keeps. Dropped fields are cut from the bytes before decoding, so
-/// they cost neither decoding time nor memory. Set it in
+/// they cost no decoding time and no memory. Set it in
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
 /// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object. An update
@@ -57,7 +57,7 @@ impl Projection {
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
     /// The last manifest of a client-side `kubectl apply`, which is a copy of most of the object. Kept by default. If
-    /// it is dropped, an update with a cached object deletes it in the cluster: see
+    /// this annotation is dropped, an update with a cached object deletes the annotation in the cluster: see
     /// [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 

@@ -37,7 +37,7 @@ pub(crate) struct Publisher<T> {
     /// Whether all parts have been listed. Changed under the lock of `audience`, and read without it, because an index
     /// function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added. Its resync may be the earliest one.
+    /// Notified when a subscriber is added. The resync of a new subscriber may be the next that is due.
     pub(crate) resyncs_changed: Arc<Notify>,
     /// The number of writes so far.
     writes: AtomicU64,
@@ -131,7 +131,7 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the exclusive right to change the cache. Waiting tasks get it in order.
+    /// Waits for the exclusive right to change the cache. Tasks get this right in the order in which they asked for it.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
@@ -155,18 +155,17 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Only now may a task that waits for the change continue, because the objects of removed namespaces are
-        // deleted.
+        // Wake tasks that wait for the change only now, when the objects of removed namespaces are deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
-        // The revision may advance now, because a removed namespace may have been the one furthest behind.
+        // The revision may advance now, because the namespace with the oldest revision may be gone.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` says how often the
-    /// selectors had changed when the last list began. The caller must hold the [turn](Self::turn) until it has
-    /// delivered the changes.
+    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the number of
+    /// selector changes before the last list began. The caller must hold the [turn](Self::turn) until it has delivered
+    /// the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -263,13 +262,14 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles objects that were found to be undecodable after they were stored: restores their last good states, and lists them as
-    /// undecodable. Subscribers receive nothing, since their events have the good states. The caller must hold the [turn](Self::turn).
+    /// Handles objects that were found to be undecodable after they were stored: restores their last good states, and
+    /// lists them as undecodable. Subscribers are not notified, because their events already have the good states. The
+    /// caller must hold the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
             let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
-            // A newer state may have replaced it.
+            // A newer state may have replaced the undecodable state.
             if self.cache.store().get(&entry.key).is_some_and(|known| known.is_same(&bad)) {
                 changes.push((entry.key.clone(), bad.good_state()));
                 entries.push(entry);
@@ -278,7 +278,7 @@ impl<T: Object> Publisher<T> {
         if changes.is_empty() {
             return;
         }
-        // Subscribers know only objects that had a good state.
+        // Subscribers have only received objects that had a good state.
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
@@ -381,7 +381,7 @@ impl<T: Object> Publisher<T> {
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// Returns the change for subscribers. `before` is the previous object. `None` means that there is no change.
+    /// Returns the change for subscribers. `before` is the previous object. Returns `None` if nothing changed.
     fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
@@ -519,7 +519,7 @@ impl<T: Object> Audience<T> {
     }
 }
 
-/// Changes that the cache contains, and that subscribers must still receive.
+/// Changes that are in the cache and that subscribers have not received yet.
 #[must_use = "subscribers receive a change only through this"]
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
@@ -527,8 +527,8 @@ pub(crate) struct Notifications<T> {
     /// The number of completed steps. Each step delivers one chunk to one queue. All queues receive a chunk before the
     /// next chunk starts.
     delivered: usize,
-    /// The part that was listed, and how often the selectors had changed when the list began. The list counts as
-    /// complete once all subscribers have received it.
+    /// The part that was listed, and the number of selector changes before the list began. The list counts as complete
+    /// once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The failures of index functions on objects of the change.
     unindexed: Vec<IndexFailed>,
@@ -544,7 +544,7 @@ impl<T: Object> Notifications<T> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if everything was
+    /// Delivers one chunk to one queue. Returns the number of changes in the chunk, or `None` if all changes were
     /// delivered before.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
@@ -568,7 +568,7 @@ fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
 }
 
-/// Whether the undecodable `entry` is another object than `known`, which has the same name.
+/// Whether the undecodable `entry` and `known` are different objects with the same name.
 pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -42,7 +42,7 @@ use self::writer::Lines;
 /// | `ITEM` | an object of a list, as it arrived |
 /// | `METADATA` | the metadata of the list, as JSON |
 /// | `ADDED`, `MODIFIED`, `DELETED` | the object of an event, as it arrived |
-/// | `OVERSIZED-ITEM`, `OVERSIZED-ADDED` and so on | what is known of an object that was too large, as JSON |
+/// | `OVERSIZED-ITEM`, `OVERSIZED-ADDED` and so on | the known fields of an object that was too large, as JSON |
 /// | `BOOKMARK`, `INITIAL-EVENTS-END` | the revision |
 /// | `ERROR` | the status of the server, as JSON |
 /// | `FAILED` | the error of the request or its stream, as JSON |
@@ -51,8 +51,8 @@ use self::writer::Lines;
 /// | `LOST` | why recording stopped, in a few words; ignore all entries after it |
 ///
 /// A dedicated thread writes through a buffer, and flushes the buffer whenever no more entries wait. The source never
-/// waits for this thread. If the disk fails, is full, or is so slow that 64 MiB wait to be written, recording stops. So
-/// a recording has no gaps. One warning is logged, and the last entry gives the reason if the disk has space for it.
+/// waits for this thread. Recording stops if the disk fails, if it is full, or if 64 MiB wait to be written. So a
+/// recording has no gaps. One warning is logged, and the last entry gives the reason if the disk has space for it.
 /// [`written`](Self::written) returns the error. The informer continues normally.
 ///
 /// # Examples

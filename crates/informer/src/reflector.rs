@@ -22,11 +22,13 @@ use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long, and how often in that time, a server must return an older state before the reflector accepts it.
+/// The minimum time, and the minimum number of lists in that time, for which a server must return an older state before
+/// the reflector accepts it.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
-/// Follows one resource: lists it, watches it from there on, and lists again if the server no longer has its revision.
+/// Follows one resource. The reflector lists the resource, watches it from the revision of the list on, and lists it
+/// again if the server no longer has that revision.
 ///
 /// It is a state machine without I/O and without a clock. [`start`](Self::start) returns the first [`Command`]. The
 /// driver executes the command and passes the result to [`step`](Self::step), which returns the next command. Changes
@@ -58,8 +60,8 @@ const RESTORE_ANSWERS: u32 = 3;
 /// other.
 ///
 /// A new round starts with a list. If streaming lists are enabled and have not failed recently, it starts with a
-/// streaming list instead. The list asks for the last revision or a newer one, so that the state never goes back in
-/// time. If the server does not have that revision, the list asks for the newest state. The first list accepts any
+/// streaming list instead. The list asks for the last revision or a newer revision, so that the state never goes back
+/// in time. If the server does not have that revision, the list asks for the newest state. The first list accepts any
 /// state in the cache of the server that is not older than [`not_older_than`](ReflectorConfig::not_older_than).
 ///
 /// A server that was restored from a backup returns revisions that are older than the known revision. The reflector
@@ -102,12 +104,12 @@ pub struct Reflector<T> {
     phase: Phase<T>,
     /// The revision up to which all changes have been output. Empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had seen when this one started. Empty if there is
-    /// none.
+    /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty without
+    /// other reflectors.
     known_elsewhere: String,
     /// Whether the server lacks the requested revision, so that the next request asks for the newest state.
     version_unavailable: bool,
-    /// How often in a row the server has returned an older state, and the time of the first one.
+    /// The number of older states that the server has returned in a row, and the time of the first of them.
     older: Option<(u32, Instant)>,
     /// Whether the server has no watch cache, so that lists use pages. It has none if it returned pages for a list at
     /// revision "0".
@@ -162,8 +164,9 @@ pub enum Input<T> {
 
 /// A change to store.
 ///
-/// Each output has the resourceVersion up to which all changes have been output. This is the version that the server sent, even if a
-/// transform changed the object. It never decreases as long as versions are numbers. It is empty if the server sends none.
+/// Each output has the resourceVersion up to which all changes have been output. This is the version that the server
+/// sent, even if a transform changed the object. It never decreases if versions are numbers. It is empty if the server
+/// sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// Replaces all objects.
@@ -376,16 +379,16 @@ impl<T: Object> Reflector<T> {
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if the revision `returned` of a list is too old. If the server has repeated the older state often enough, accepts
-    /// it and returns `None`.
+    /// Returns an error if the revision `returned` of a list is too old. If the server has returned the older state
+    /// often enough, accepts that state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
             self.older = None;
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if the server once returned a newer one. The revision `not_older_than` does not
-        // prove that.
+        // Accept an older state only if the server has returned a newer state before. The revision `not_older_than`
+        // does not prove that.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;

@@ -34,34 +34,35 @@ pub struct ReflectorConfig {
     /// backup, it waits until the server has reached the revision again. The reflector does not check a revision that
     /// is not a number, but sends it to the server. An empty string, the default, accepts any state.
     pub not_older_than: String,
-    /// The page size of lists. `None`, the default, uses pages of 500 objects where pages cost the server nothing
-    /// extra, and no pages otherwise.
+    /// The page size of lists. `None`, the default, uses pages of 500 objects if pages have no extra cost for the
+    /// server. Otherwise it uses no pages.
     pub page_size: Option<u32>,
     /// Whether to request the initial state as a stream (`sendInitialEvents`), which needs less memory on both sides.
     /// If the server rejects or does not finish a streaming list, the reflector uses a plain list. It then uses plain
     /// lists for 10 minutes. This time doubles with each failure, up to 6 hours. Streaming lists are off by default,
     /// because a server that is too old for them would delay the first list by `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// How long a streaming list may deliver no new object. After that, the list counts as unfinished. It also does
-    /// when the timeout of its watch has passed.
+    /// How long a streaming list may deliver no new object. After that, the list counts as unfinished. A list that
+    /// outlasts the timeout of its watch also counts as unfinished.
     pub streaming_list_idle_timeout: Duration,
-    /// How long a list or a watch request may wait for a response, and a list for the next object of a page. After
-    /// that, the connection counts as dead, and the request fails. The default is two minutes. This is longer than the
-    /// timeouts of this project's REST client, so it matters for other sources.
+    /// How long a list or a watch request may wait for a response. The same limit applies to a list that waits for the
+    /// next object of a page. After that, the connection counts as dead, and the request fails. The default is two
+    /// minutes. This is longer than the timeouts of this project's REST client, so this limit only matters for other
+    /// sources.
     pub list_idle_timeout: Duration,
     /// The minimum timeout of a watch. The reflector picks a random timeout between this value and twice this value.
     /// The default is 5 minutes. Smaller values are raised to 5 minutes.
     pub watch_timeout: Duration,
-    /// How long a watch may deliver neither an event nor a bookmark. After that the connection counts as dead, and the
-    /// reflector reopens the watch at the last revision. This costs one request.
+    /// How long a watch may be silent, without an event or a bookmark. After that the connection counts as dead, and
+    /// the reflector reopens the watch at the last revision. This costs one request.
     ///
     /// `None`, the default, means the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
     /// every minute, so this is a minute and a half. After each silent watch, the time doubles, until a bookmark
-    /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After them, the
-    /// normal timeout of the watch plus `watch_grace` is shorter.
+    /// arrives. So if a server sends no bookmarks, only one or two watches are reopened needlessly. After that, the
+    /// normal timeout of the watch plus `watch_grace` is shorter than the doubled time, and ends the watch first.
     pub watch_idle_timeout: Option<Duration>,
-    /// How much longer than its timeout a watch may last. After that the connection counts as dead, and the reflector
-    /// reopens the watch.
+    /// How long a watch may stay open after its timeout has passed. After that the connection counts as dead, and the
+    /// reflector reopens the watch.
     pub watch_grace: Duration,
     /// The delays after failures. A complete list and a successful watch reset them: see
     /// [`Reflector`](crate::reflector::Reflector).

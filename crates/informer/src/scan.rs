@@ -258,8 +258,8 @@ impl Outline {
         Cow::Owned(pruned)
     }
 
-    /// Creates the record of an object. Returns `None` if the object has no usual metadata, so that only the decoder can find out whether it is
-    /// valid.
+    /// Creates the record of an object. Returns `None` if the object lacks the usual metadata. Then only the decoder
+    /// can find out whether the object is valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
         let name = self.text(json, Field::Name).filter(|name| !name.is_empty())?;
         let text = |field: Field| match self.texts[field as usize] {
@@ -291,7 +291,7 @@ impl Outline {
         starts.zip(ends).map(|(start, end)| &json[start..end])
     }
 
-    /// Returns where a position is after the cuts.
+    /// Returns the new position of a byte after the cuts.
     fn after_cuts(&self, at: usize) -> usize {
         at - self.cuts.iter().take_while(|cut| cut.end <= at).map(ExactSizeIterator::len).sum::<usize>()
     }

@@ -94,7 +94,7 @@ impl<L> Selected<L> {
         Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
     }
 
-    /// Returns how often the selectors had changed when the last list began.
+    /// Returns the number of selector changes before the last list began.
     pub(crate) fn listed(&self) -> Arc<AtomicU64> {
         self.choice.clone()
     }

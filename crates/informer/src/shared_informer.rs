@@ -69,8 +69,8 @@ pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
     /// The resync period of subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// The user that this handle counts as, if a factory shares the informer. `None` for the handle that the factory
-    /// keeps.
+    /// The entry of this handle in the user count, if a factory shares the informer. `None` for the handle that the
+    /// factory keeps.
     user: Option<User>,
 }
 
@@ -134,15 +134,15 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
     /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.
-    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces and
-    /// none of removed namespaces. [`states_by_namespace`](Self::states_by_namespace) returns the state of each
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces, and
+    /// no objects of removed namespaces. [`states_by_namespace`](Self::states_by_namespace) returns the state of each
     /// namespace. The [`state`](Self::state) of the informer is synced when all namespaces are synced. Otherwise it
     /// shows the failure that has lasted longest.
     ///
-    /// Each namespace equals the state of the server at some revision, and these revisions may differ. The revision of
-    /// the cache is the lowest revision of its namespaces. So a [wait](Lister::wait_for) for a write may have to wait
-    /// for the next bookmark of a quiet namespace. If one namespace cannot be listed, the revision of the cache does
-    /// not advance, and such waits do not complete.
+    /// The cached objects of each namespace equal the state of the server at some revision. Different namespaces may be
+    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So a
+    /// [wait](Lister::wait_for) for a write may have to wait for the next bookmark of a quiet namespace. If one
+    /// namespace cannot be listed, the revision of the cache does not advance, and such waits do not complete.
     ///
     /// Each namespace costs the server a watch. If you need many namespaces of a large cluster, watch all namespaces
     /// with a selector instead.
@@ -288,8 +288,8 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Waits until the cache contains the whole resource, with the current [namespaces](Self::of_namespaces) and
-    /// [selectors](Self::set_selectors). Call it again after you change these. It keeps waiting while the server
-    /// rejects requests. [`state`](Self::state) returns the reason. Add a timeout if you need one.
+    /// [selectors](Self::set_selectors). Call this method again after a change of these. The wait continues while the
+    /// server rejects requests. [`state`](Self::state) returns the reason. Add a timeout if you need one.
     ///
     /// # Errors
     ///

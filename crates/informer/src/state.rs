@@ -95,8 +95,8 @@ pub enum StopCause {
     ShutDown,
     /// The tokio runtime of the informer was shut down.
     RuntimeGone,
-    /// The source of the informer panicked. Or the `Metadata` of an object panicked, although it had returned the
-    /// identity of the object before.
+    /// The source of the informer panicked. Or the `Metadata` of an object panicked after the informer had read the
+    /// identity of the object.
     Panicked {
         /// The panic message.
         message: String,
@@ -130,7 +130,7 @@ impl InformerState {
         }
     }
 
-    /// Whether watchers need not be woken for a change between the two states.
+    /// Whether a change between the two states is too small to wake watchers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         // Wake watchers for each failure and each retry.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })

@@ -40,8 +40,8 @@ pub struct InformerStatus {
     pub resource: ApiResource,
     /// The state.
     pub state: InformerState,
-    /// Since when the state is of this variant. `None` before the start. With several namespaces, the time at which the
-    /// state of one of them changed its variant last.
+    /// The time of the last change to another variant. `None` before the start. With several namespaces, the last such
+    /// change in any of them counts.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,

@@ -14,7 +14,7 @@ use crate::store::Value;
 pub(crate) use self::record::{Content, Record};
 pub(crate) use self::source::{Found, Source};
 
-/// Whether a state can be read, and whether it was decoded to find out.
+/// Whether a state can be read, and whether this check had to decode it.
 pub(crate) struct Readability {
     pub(crate) is_readable: bool,
     pub(crate) has_decoded: bool,
@@ -29,8 +29,8 @@ pub(crate) enum Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// Decodes the object if it is not decoded, and returns it. If it cannot be decoded, returns the last good state before it. Returns
-    /// `None` if there is no good state.
+    /// Decodes the object if it is not decoded, and returns it. If the object cannot be decoded, returns its last good
+    /// state. Returns `None` if there is no good state.
     ///
     /// Decoding runs user code, so the caller must hold no lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
@@ -47,7 +47,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Whether [`read`](Self::read) is known to return an object, as long as the object's `Deserialize` is deterministic.
+    /// Whether [`read`](Self::read) is known to return an object, provided that the object's `Deserialize` is
+    /// deterministic.
     fn is_readable(&self) -> bool {
         let mut state = self.clone();
         loop {
@@ -63,7 +64,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Finds out whether [`read`](Self::read) returns an object. Decodes the state if nothing has shown that before.
+    /// Returns whether [`read`](Self::read) returns an object. Decodes the state if that is not known yet.
     pub(crate) fn check(&self) -> Readability {
         match self {
             Self::Lazy(_) if self.is_readable() => Readability { is_readable: true, has_decoded: false },
@@ -93,7 +94,8 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Sets the state to which reads fall back if this one cannot be decoded. `known` is the state that this one replaces.
+    /// Sets the state to which reads fall back if this state cannot be decoded. `known` is the state that this state
+    /// replaces.
     pub(crate) fn falls_back_to(&self, known: &Self) {
         if let Self::Lazy(record) = self
             && !self.is_same(known)

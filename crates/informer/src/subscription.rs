@@ -34,12 +34,12 @@ use crate::{EventObject, ResourceEvent};
 /// the cache has changed. The initial objects are read on demand, in their current state. Until the subscriber has read
 /// all of them, replaced objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
-/// A slow subscriber does not delay anything else, and its backlog is bounded:
+/// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
-/// - By default, at most one event waits for each key. It leads from the last delivered state to the newest state.
-///   Events wait in the order in which their keys first changed. Both states stay in memory until the subscriber takes
-///   the event. In the worst case, that is a second state of each known object. A [`NewestSubscription`] avoids this if
-///   you do not need the old state.
+/// - By default, at most one event waits for each key. The `old` state of this event is the last delivered state, and
+///   its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states stay
+///   in memory until the subscriber takes the event. In the worst case, that is a second state of each known object. A
+///   [`NewestSubscription`] avoids this if you do not need the old state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
 ///   bound. When the bound is reached, a new change is merged into the last queued change of its key. The subscriber then
 ///   receives it before the changes of other keys that were queued in between. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
@@ -102,8 +102,8 @@ pub struct Subscription<T> {
 pub struct SubscriptionStatus {
     /// The number of waiting events: see [`Subscription::len`].
     pub depth: usize,
-    /// How long events have waited, measured from the latest of two times: when the subscriber last took an event, and
-    /// when the oldest waiting event arrived. `None` if no event waits.
+    /// The time since the oldest waiting event arrived, or since the subscriber last took an event, whichever is
+    /// shorter. `None` if no event waits.
     pub age: Option<Duration>,
     /// The number of changes that were not delivered one by one. They were merged with other changes, or the changes
     /// cancelled each other.
@@ -161,8 +161,8 @@ impl<T: Object> Subscription<T> {
         self.queue.try_known().map(event)
     }
 
-    /// Whether the subscriber has handled all initial objects. It has if it took all of them and then asked for another
-    /// event. A synced cache does not imply synced subscribers.
+    /// Whether the subscriber has handled all initial objects. That is the case after it took all of them and asked for
+    /// another event. A synced cache does not imply synced subscribers.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }

@@ -15,8 +15,8 @@ pub(crate) struct Users {
 /// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// Keeps the error handler of the caller that requested the informer registered. The caller may have given its
-    /// handles away.
+    /// The registration of the error handler of the caller that requested the informer. It outlives the caller's own
+    /// handle.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
@@ -54,8 +54,8 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. It stops counting when an index function of the same cache reads through the
-    /// lister, and counts again after any other read. The informer owns its index functions, so it would otherwise keep
+    /// Returns a user for a lister. The user stops counting when an index function of the same cache reads through the
+    /// lister. It counts again after any other read. The informer owns its index functions, so it would otherwise keep
     /// itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();

@@ -1,4 +1,4 @@
-//! Serves the debug page of an operator with troubles, on an embedded API server:
+//! Serves the debug page of an operator that has several problems, on an embedded API server:
 //!
 //! ```sh
 //! cargo run -p pintle-operator --example debug_page -- 8080
@@ -33,7 +33,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// The names of the objects say what happens to them.
+/// The name of each object says what happens to the object.
 async fn reconcile(map: Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> {
     let name = &map.metadata.name;
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);

@@ -43,8 +43,8 @@ pub(crate) enum Comparison {
 }
 
 impl Applied {
-    /// Compares `live` with `configuration`. Only an apply can remove fields that an earlier configuration had, so a configuration other
-    /// than the last one always counts as a change.
+    /// Compares `live` with `configuration`. If an earlier configuration had more fields, only an apply can remove
+    /// them. So a configuration that differs from the last one always counts as a change.
     pub(crate) fn compare<T: Object>(
         &mut self,
         target: &Target,
@@ -68,7 +68,8 @@ impl Applied {
         Comparison::Overwritten(path)
     }
 
-    /// Counts that an overwritten field is applied again. Returns the number in the last minute if it is time for a report.
+    /// Counts one more apply of an overwritten field. If a report is due, returns the number of these applies in the
+    /// last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
@@ -92,7 +93,7 @@ fn digest(configuration: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The members that name an object. The live object may lack them.
+/// The members that identify the type of an object. The live object may lack them.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 
 /// Returns whether `live` has all fields of `applied` with the same values. If not, `path` is the path of a field that differs.
@@ -111,7 +112,8 @@ fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> b
         (Some(Value::Object(live)), Value::Object(applied)) => {
             applied.iter().all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path)))
         }
-        // Defaults may add fields to the items. Other managers may add items; then the server decides.
+        // Defaults may add fields to the items. If the number of items differs, another manager may have added items,
+        // and the server decides.
         (Some(Value::Array(live)), Value::Array(applied)) => {
             let mut pairs = live.iter().zip(applied).enumerate();
             live.len() == applied.len()
@@ -119,14 +121,14 @@ fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> b
                     .all(|(index, (live, item))| at(&index.to_string(), path, |path| has_field(Some(live), item, path)))
         }
         (Some(live), applied) => live == applied,
-        // Types omit empty maps and lists when they are written.
+        // A type may omit empty maps and lists when it is serialized.
         (None, Value::Object(applied)) => applied.is_empty(),
         (None, Value::Array(applied)) => applied.is_empty(),
         (None, _) => false,
     }
 }
 
-/// Calls `check` with `name` added to the path, which stays there if the check fails.
+/// Calls `check` with `name` added to the path. If the check fails, `name` stays in the path.
 fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>) -> bool) -> bool {
     path.push(name.to_owned());
     let is_ok = check(path);

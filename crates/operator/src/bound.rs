@@ -16,7 +16,7 @@ use crate::applied::Applied;
 use crate::caches::{Cached, Caches};
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 
-/// What all calls of one controller share.
+/// The data that all calls of one controller share.
 pub(crate) struct Shared<K: Resource> {
     pub(crate) name: String,
     pub(crate) field_manager: String,
@@ -115,8 +115,7 @@ impl<K: Resource> Bound<K> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for this key. They are forgotten after the object is gone, so they are not kept for an object that no longer
-    /// exists.
+    /// Returns the last applies for this key. Does not keep applies for an object that no longer exists.
     pub(crate) fn applied_for(&self, key: &ObjectKey) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(key).is_some());
         if exists { self.applied().entry(key.clone()).or_default().clone() } else { Arc::default() }

@@ -33,7 +33,7 @@ impl<T: Object> Clone for Cached<T> {
     }
 }
 
-/// Which objects of a kind a controller caches.
+/// The objects of a kind that a controller caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     /// The namespace of namespaced kinds. `None` selects all namespaces.
@@ -86,7 +86,7 @@ impl Caches {
 }
 
 impl<T: Object> Cached<T> {
-    /// Adds the index by owner. A second controller of this kind finds it there.
+    /// Adds the index by owner. If another controller of this kind has already added the index, the index is shared.
     pub(crate) fn index_owners(&self) {
         let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
         match self.informer.add_index(OWNERS, owners) {

@@ -1,4 +1,4 @@
-//! Finds writers that undo each other: a field that this controller applies and another writer changes, again and again.
+//! Finds fields that this controller applies and that another writer changes back, again and again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// The time in which reverts are counted.
+/// The length of the window in which reverts are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// This many reverts within the window are reported, and then at most once per window.
+/// The number of reverts within the window that causes a report. There is at most one report per window.
 const REVERTS: usize = 5;
 
 /// The reverts of one applied object.
@@ -19,7 +19,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Counts a revert. Returns the number of reverts in the last minute if it is time for a report.
+    /// Counts a revert. If a report is due, returns the number of reverts in the last minute.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
         self.reverts.push_back(now);
         while self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
@@ -51,7 +51,7 @@ pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<
     managers
 }
 
-/// Returns whether the set has the field at `path`, or ends above it because it owns a whole list or map.
+/// Returns whether the set contains the field at `path`, or a whole list or map that contains this field.
 fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
     let Some((name, below)) = path.split_first() else { return true };
     // Items of lists have keys instead of positions, so any item counts.

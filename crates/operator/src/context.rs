@@ -16,12 +16,13 @@ use pintle_meta::{ObjectKey, OwnerReference, Resource};
 use crate::applied::Applied;
 use crate::bound::Shared;
 
-/// Everything that a reconciliation of an object of type `K` needs: cached reads, writes, conditions and Events.
+/// The context of a reconciliation of an object of type `K`: cached reads, writes, conditions and Events.
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
-///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the writes of this controller at once. Another
-///   kind is a terminal error that says what to add.
-/// - **Writes** are sent only while this replica leads. A write in flight is dropped when the term ends, also in another task.
+///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the
+///   writes of this controller at once. Reading another kind is a terminal error, which says how to declare the kind.
+/// - **Writes** are sent only while this replica leads. When the term ends, a write in flight is dropped, even in
+///   another task.
 /// - **Applies** send no request if nothing would change.
 ///
 /// Clones are handles to the same context.
@@ -68,7 +69,7 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if it no longer exists.
     object: Option<Arc<K>>,
-    /// Most reconciliations of most controllers apply nothing, so this is filled at the first use.
+    /// The last applies, which are looked up at the first use, because most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
 }
 

@@ -18,7 +18,7 @@ use crate::caches::{Caches, Selection};
 use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
 use crate::{Context, Result};
 
-/// A controller for objects of type `K`. It is a value without a cluster: a [`Manager`](crate::Manager) runs it.
+/// A controller for objects of type `K`. It needs no cluster until a [`Manager`](crate::Manager) runs it.
 ///
 /// [`Controller::new`] starts a [`ControllerBuilder`], and [`reconcile`](ControllerBuilder::reconcile) finishes it.
 ///
@@ -74,7 +74,7 @@ pub struct ControllerBuilder<K: Resource> {
     filter: Filter<K>,
     config: ControllerConfig,
     concurrency: Option<Concurrency>,
-    /// The other kinds and sources, each as a step of [`Controller::bind`].
+    /// One step of [`Controller::bind`] for each other kind and source.
     steps: Vec<Step>,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
@@ -84,7 +84,7 @@ pub struct ControllerBuilder<K: Resource> {
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
 type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
 
-/// The parts that a step of a builder needs.
+/// The values that each step of [`Controller::bind`] needs.
 struct Binding<'a> {
     cluster: &'a Cluster,
     selection: Selection,
@@ -122,21 +122,22 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Sets the field manager of the writes. The default is the name of the manager. Two controllers of one manager that apply fields of
-    /// the same object need different field managers, because an apply gives up the fields that it lacks.
+    /// Sets the field manager of the writes. The default is the name of the manager. If two controllers of one manager
+    /// apply fields of the same object, they need different field managers. Otherwise, each apply gives up the fields
+    /// of the other controller.
     pub fn field_manager(mut self, name: impl Into<String>) -> Self {
         self.field_manager = Some(name.into());
         self
     }
 
-    /// Caches only objects in this namespace. This includes the objects of other kinds, except cluster-scoped ones. The default is all
-    /// namespaces.
+    /// Caches only objects in this namespace. This includes the objects of other kinds, unless they are cluster-scoped.
+    /// The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
     }
 
-    /// Reconciles only objects whose labels match. The other kinds are not restricted.
+    /// Reconciles only objects whose labels match. Objects of other kinds are not restricted.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = selector;
         self
@@ -163,8 +164,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`, and reconciles the controller owner of each that changes. Needed to [`apply`](Context::apply) or
-    /// [`create`](Context::create) such objects.
+    /// Caches the objects of type `T`. When one of them changes, reconciles its controller owner. This method is needed
+    /// to [`apply`](Context::apply) or [`create`](Context::create) such objects.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.others());
@@ -174,8 +175,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T`, and reconciles the keys that `map` returns for each that changes. For an update, `map` is called
-    /// with the old and the new state.
+    /// Caches the objects of type `T`. When one of them changes, reconciles the keys that `map` returns for it. For an
+    /// update, `map` is called with the old and the new state.
     pub fn watches<T, Keys>(mut self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
     where
         T: Resource + DeserializeOwned,
@@ -188,7 +189,7 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches the objects of type `T` for reads. Their changes reconcile nothing.
+    /// Caches the objects of type `T` for reads. Changes of these objects do not trigger reconciliations.
     pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.others());
@@ -204,14 +205,15 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before it is deleted.
+    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
+    /// object is deleted.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         self.finalizer = Some(finalizer.into());
         self
     }
 
-    /// Adds the finalizer to each object before its first reconciliation, and calls `cleanup` before it is deleted, until it returns
-    /// [`Cleanup::Done`]. `cleanup` must be idempotent.
+    /// Adds the finalizer to each object before its first reconciliation, and calls `cleanup` before the object is
+    /// deleted, until `cleanup` returns [`Cleanup::Done`]. `cleanup` must be idempotent.
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,
@@ -253,7 +255,7 @@ pub(crate) struct Surroundings {
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
-    /// Connects the controller to a cluster. Its informers start.
+    /// Connects the controller to a cluster, and starts its informers.
     pub(crate) fn bind(self, surroundings: &Surroundings) -> Engine {
         let Self { builder, functions } = self;
         let ControllerBuilder { name, field_manager, selection, filter, mut config, concurrency, steps, .. } = builder;
@@ -283,7 +285,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
 }
 
 impl Binding<'_> {
-    /// Returns the selection for kinds other than the reconciled one.
+    /// Returns the selection for all kinds except the reconciled kind.
     fn others(&self) -> Selection {
         Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
     }

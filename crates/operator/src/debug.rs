@@ -24,7 +24,7 @@ use self::document::{Check, Document, FORMAT, LeftOut, MOST, Phase, of_most};
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
-/// What the page shows. It is read only while a request is answered.
+/// The sources of the page's data. They are read only while a request is answered.
 pub(crate) struct Debug {
     /// The name of the manager.
     pub(crate) name: String,
@@ -36,14 +36,14 @@ pub(crate) struct Debug {
 }
 
 impl Debug {
-    /// Returns the page, which is the same for every program.
+    /// Returns the HTML page, which is the same for every program.
     pub(crate) fn page(&self) -> Response<Full<Bytes>> {
         let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
         page::add_headers(response.headers_mut());
         response
     }
 
-    /// Returns the state as JSON. `waits_for` is what the start of the manager waits for.
+    /// Returns the state as JSON. `waits_for` is the reason why the manager has not started yet.
     pub(crate) fn json(
         &self,
         query: Option<&str>,
@@ -136,7 +136,7 @@ fn response(status: StatusCode, content_type: &'static str, body: impl Into<Byte
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Without this, pages of other origins may embed the answer and learn from its size and time.
+    // Without this header, pages of other origins can embed the answer, and learn from its size and its time.
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }

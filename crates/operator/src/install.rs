@@ -84,7 +84,7 @@ async fn wait_until_served(
     Ok(())
 }
 
-/// Applies an object. Failed requests are retried, except those that the server rejects.
+/// Applies an object. Retries failed requests, unless the server has rejected the request.
 pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
 where
     T: Resource + Serialize + DeserializeOwned,

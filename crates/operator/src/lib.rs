@@ -1,7 +1,7 @@
-//! Operators: a manager, controllers with a context, and what a pod needs around them.
+//! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! This crate is the layer that users touch. [`pintle_controller`] is the engine below it. The README has a complete operator; this is a
-//! small one:
+//! This crate is the layer that programs use. [`pintle_controller`] is the engine below it. The README has a complete
+//! operator. This is a small one:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -30,7 +30,7 @@
 //!
 //! # Main types
 //!
-//! - A [`Controller`] reconciles objects of one kind. It is a value without a cluster.
+//! - A [`Controller`] reconciles objects of one kind. It needs no cluster until a manager runs it.
 //! - A [`Context`] gives a reconciliation its cached reads, its writes, conditions and Events.
 //! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader election. It serves
 //!   health, readiness and metrics, and stops on a signal.
@@ -42,7 +42,8 @@
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
 //! - A write through the context is sent only while this replica leads, and is dropped when the term ends.
 //! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
-//! - A stop takes at most the [shutdown timeout](Manager::shutdown_timeout). The error of the manager then names the unfinished keys.
+//! - A stop takes at most the [shutdown timeout](Manager::shutdown_timeout). If it times out, the error of the manager
+//!   names the unfinished keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

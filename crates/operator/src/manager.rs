@@ -27,16 +27,17 @@ use crate::leader_service::LeaderService;
 use crate::serve::Check;
 use crate::{Controller, OperatorError, Result, init_tracing, signal};
 
-/// Runs the controllers of an operator, with everything that its pod needs.
+/// Runs the controllers of an operator. Also provides the probes, metrics, leader election and signal handling that its
+/// pod needs.
 ///
 /// The manager has one name, such as `website-controller`. It is the name of the Lease, the field manager, the user agent and the source of
 /// Events.
 ///
-/// [`run`](Self::run) works in this order:
+/// [`run`](Self::run) performs these steps in order:
 ///
-/// 1. It serves probes and metrics, so that the pod shows why it is not ready.
+/// 1. It serves probes and metrics, so that the probes show why the pod is not ready.
 /// 2. It installs the CustomResourceDefinitions, and waits until the API server serves them.
-/// 3. It fills the caches, also on a standby.
+/// 3. It fills the caches, even on a standby.
 /// 4. It runs the controllers while this replica leads, or at once without a leader election.
 ///
 /// # Examples
@@ -100,17 +101,18 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
 impl Manager {
-    /// Creates a manager for the cluster that the environment names: the kubeconfig, or else the service account of the pod. It reads
-    /// files, but sends no request yet.
+    /// Creates a manager for the cluster that the environment names. This is the cluster of the kubeconfig, or
+    /// otherwise the cluster of the pod's service account. Reads files, but sends no request yet.
     ///
     /// # Errors
     ///
-    /// No configuration names a cluster, or it is invalid.
+    /// There is no configuration that names a cluster, or the configuration is invalid.
     pub fn infer(name: impl Into<String>) -> Result<Self, OperatorError> {
         Self::connect(name, ClusterConfig::default())
     }
 
-    /// Creates a manager for the cluster that `config` describes. If `config` has no metrics provider, the manager's own is used.
+    /// Creates a manager for the cluster that `config` describes. If `config` has no metrics provider, the manager's
+    /// own provider is used.
     ///
     /// # Errors
     ///
@@ -167,8 +169,9 @@ impl Manager {
         &self.metrics
     }
 
-    /// Runs the controllers only on the leader. The Lease has the name of the manager, in the namespace of the configuration, which is the
-    /// namespace of the pod. It has client-go's timing: 15 s, 10 s and 2 s.
+    /// Runs the controllers only on the leader. The Lease has the name of the manager. It is in the namespace of the
+    /// cluster configuration, which is the pod's namespace in a pod. The lease duration is 15 s, the renew deadline 10
+    /// s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
@@ -214,8 +217,9 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` at the start, with server-side apply, and waits up to a minute until the API server
-    /// serves the resource. Without this, the controllers wait for the resource, and readiness names it.
+    /// Installs the CustomResourceDefinition of `K` at the start, with server-side apply, and waits up to a minute
+    /// until the API server serves the resource. If the resource is not installed, the controllers wait for it, and the
+    /// readiness check names it.
     pub fn install<K: CustomResource>(self) -> Self {
         self.install_definition(K::crd())
     }
@@ -236,8 +240,8 @@ impl Manager {
         self
     }
 
-    /// Runs a service on every replica while the manager runs. It should end when its token is cancelled. An error or a panic stops the
-    /// manager; an early return does not.
+    /// Runs a service on every replica while the manager runs. The service should end when its token is cancelled. An
+    /// error or a panic of the service stops the manager, but an early return without an error does not.
     pub fn service<Fut>(
         mut self,
         name: impl Into<String>,
@@ -250,9 +254,9 @@ impl Manager {
         self
     }
 
-    /// Runs a service on the leader while it leads, or all the time without a leader election. It is dropped when the term ends, and started
-    /// again in the next term. It should end when its token is cancelled, which happens at a stop. After an error or a panic it is started
-    /// again, with a growing delay.
+    /// Runs a service on the leader while it leads, or all the time without a leader election. The service is dropped
+    /// when the term ends, and started again in the next term. It should end when its token is cancelled, which happens
+    /// at a stop. After an error or a panic, the service is started again after a growing delay.
     ///
     /// # Examples
     ///
@@ -289,12 +293,14 @@ impl Manager {
         self
     }
 
-    /// Runs until SIGTERM or SIGINT, or until a part fails. It can be the last expression of `main`. A second signal exits the process at
-    /// once, with code 1. Logs go to stderr, unless the program has installed a tracing subscriber: see [`init_tracing`].
+    /// Runs until SIGTERM or SIGINT, or until a part fails. This call can be the last expression of `main`. A second
+    /// signal exits the process at once, with code 1. Logs go to stderr, unless the program has installed a tracing
+    /// subscriber: see [`init_tracing`].
     ///
     /// # Errors
     ///
-    /// The handlers for signals cannot be installed, or one of the errors of [`run`](Self::run). The cause is an [`OperatorError`].
+    /// Fails if the handlers for signals cannot be installed, and in the cases of [`run`](Self::run). The cause is an
+    /// [`OperatorError`].
     ///
     /// # Panics
     ///

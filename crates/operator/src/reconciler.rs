@@ -11,9 +11,10 @@ use crate::{Context, Result};
 
 /// Brings the cluster closer to the desired state of an object of type `K`.
 ///
-/// An async function with the parameters `(Arc<K>, Context<K>)` implements it. Implement the trait by hand for a reconciler with state.
-/// Calls for the same object never overlap. A call must be idempotent, because it may run at any time, even without a change. See
-/// [`pintle_controller::Reconciler`] for panics and for calls that block their thread.
+/// An async function with the parameters `(Arc<K>, Context<K>)` implements this trait. Implement the trait by hand for
+/// a reconciler with state. Calls for the same object never overlap. A call must be idempotent, because it may run at
+/// any time, even without a change. See [`pintle_controller::Reconciler`] for panics and for calls that block their
+/// thread.
 ///
 /// # Examples
 ///
@@ -61,12 +62,13 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times out. A later call
-    /// must continue the work.
+    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times
+    /// out. A later call must continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
-    /// Cleans up after an object that is being deleted. It is called if the controller has a [finalizer](crate::ControllerBuilder::finalizer), until it
-    /// returns [`Cleanup::Done`]. It must be idempotent. The default does nothing.
+    /// Cleans up after an object that is being deleted. If the controller has a
+    /// [finalizer](crate::ControllerBuilder::finalizer), this method is called until it returns [`Cleanup::Done`]. It
+    /// must be idempotent. The default does nothing.
     ///
     /// # Errors
     ///
@@ -75,8 +77,9 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
         async { Ok(Cleanup::Done) }
     }
 
-    /// Handles an object that no longer exists. A finalizer is the reliable way to clean up; this is for state in memory. It may be
-    /// called several times for one deletion, and for keys that never existed. The default does nothing.
+    /// Handles an object that no longer exists. Use this method for state in memory. For reliable cleanup, use a
+    /// finalizer. The method may be called several times for one deletion, and for keys that never existed. The default
+    /// does nothing.
     ///
     /// # Errors
     ///
@@ -108,7 +111,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // The call is deferred too, so that a panic in it happens while the future is polled.
+        // Call the function when the future is polled, so that a panic of the function happens then.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 

@@ -26,9 +26,9 @@ use crate::debug::Debug;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long one connection may take. It serves one request.
+/// How long one connection may take. A connection serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
-/// How many connections are served concurrently. More have to wait.
+/// The maximum number of connections that are served concurrently. Further connections wait.
 const CONNECTIONS: usize = 64;
 /// The delay after a failed accept, for example without file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
     pub(crate) metrics: InMemoryProvider,
-    /// What the manager waits for before its controllers run.
+    /// The reason why the controllers do not run yet, if there is one.
     pub(crate) waits: Arc<Mutex<Option<String>>>,
     pub(crate) live_checks: Vec<(String, Check)>,
     pub(crate) ready_checks: Vec<(String, Check)>,
@@ -145,7 +145,7 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs the check of a user, whose panic must not end the connection without a response.
+/// Runs a check of the user. If the check panics, the connection must still get a response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

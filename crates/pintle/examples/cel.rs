@@ -42,7 +42,7 @@ fn often() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A rule of a CustomResourceDefinition: the schema gives the types, and the limits of the estimated cost.
+/// A rule of a CustomResourceDefinition. The schema determines the types and limits the estimated cost.
 fn rule() -> anyhow::Result<()> {
     let schema = json!({"type": "object", "properties": {
         "domains": {"type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 253}},

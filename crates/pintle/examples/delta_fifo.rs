@@ -1,6 +1,8 @@
-//! A `DeltaFIFO` with an `Indexer` as its known objects, as in an informer: a producer, and a consumer that updates the indexer.
+//! A `DeltaFIFO` with an `Indexer` as its known objects, as in an informer. A producer adds to the queue, and a
+//! consumer updates the indexer.
 //!
-//! The list at the end lacks an object that only the indexer knows. The queue notices this, and delivers the deletion.
+//! The list at the end lacks an object that only the indexer contains. The queue notices this, and delivers the
+//! deletion.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};
@@ -67,7 +69,7 @@ fn main() -> Result<(), StoreError> {
     fifo.add(pod("obj4"))?;
     assert_eq!(fifo.get_by_key(&"obj2").map(|deltas| deltas.len()), Some(2));
 
-    // A re-list without obj1, which is in the indexer, and not in the queue.
+    // A re-list without obj1. The indexer has obj1, and the queue does not.
     fifo.replace(vec![pod("obj2"), pod("obj3"), pod("obj4")], "20")?;
     let deleted = fifo.get_by_key(&"obj1").expect("a deletion is queued").newest();
     assert!(

@@ -1,7 +1,7 @@
 //! Leader election alone, with callbacks: client-go's `examples/leader-election`.
 //!
-//! Two replicas contend for a Lease. When the leader stops, its work ends first, then it releases the Lease, and the other replica takes
-//! it at once.
+//! Two replicas contend for a Lease. When the leader stops, its work ends first. Then it releases the Lease, and the
+//! other replica takes the Lease at once.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;
@@ -28,9 +28,9 @@ async fn replica(
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // Called after the work has ended, whatever the reason.
+        // Called after the work has ended, for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
-        // Called for each new holder, which can be this replica.
+        // Called for each new holder of the Lease, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),
     };
     elector.run(&stop, callbacks).await;

@@ -1,7 +1,8 @@
-//! The node life cycle controller: a plain queue for nodes, and a rate-limited queue for the eviction of their pods.
+//! The node life cycle controller. It has a plain queue for nodes, and a rate-limited queue for the eviction of their
+//! pods.
 //!
-//! A node needs no retries, because its next heartbeat queues it again. An eviction can fail, for example because of a disruption budget,
-//! so its retries are delayed longer and longer.
+//! A node needs no retries, because its next heartbeat queues it again. An eviction can fail, for example because of a
+//! disruption budget, so each retry has a longer delay.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -40,7 +41,7 @@ async fn node_worker(
 ) {
     while let Some(item) = queue.get().await {
         let Some(node) = nodes.get(&item).filter(|node| !is_ready(node)) else { continue };
-        // The index finds the pods of a node without a look at all pods.
+        // The index finds the pods of a node without reading all pods.
         for pod in pods.by_index("node", node.name()).expect("main added the index") {
             pod_update_queue.add(PodUpdateItem { key: pod.key(), node: node.name().into() });
         }

@@ -1,6 +1,8 @@
-//! A complete operator: for each `Website` it keeps a ConfigMap, reports a status, and cleans up before a deletion.
+//! A complete operator. For each `Website`, it maintains a ConfigMap, reports a status, and cleans up before a
+//! deletion.
 //!
-//! The example runs it against an API server in this process. `-- --cluster` runs it on the cluster of your kubeconfig.
+//! The example runs the operator against an API server in this process. `-- --cluster` runs it on the cluster of your
+//! kubeconfig.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;

@@ -14,7 +14,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the object that was read. If another client was faster, it reads and tries again.
+    // An update replaces the object that was read. If another client has changed the object meanwhile, the update reads
+    // the object again and retries.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);
@@ -48,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     println!("{conflict}");
     ensure!(conflict.is_conflict());
 
-    // `WriteOptions::apply` forces, as a controller should: it is the only writer of its fields.
+    // `WriteOptions::apply` forces the apply. A controller should do so, because it is the only writer of its fields.
     let forced =
         deployments.patch("web", &Patch::Apply(deployment("nginx:1.29")), &WriteOptions::apply("other")).await?;
     ensure!(images(&forced).contains(&"nginx:1.29"));

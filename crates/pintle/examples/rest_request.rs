@@ -1,4 +1,5 @@
-//! A `Request` step by step, as client-go's `rest.Request`: chained setters, the four kinds of bodies, list and watch.
+//! A `Request` step by step, as client-go's `rest.Request`. Shows the chained setters, the kinds of bodies, list and
+//! watch.
 //!
 //! For everyday use, `Api<T>` is shorter.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
@@ -17,7 +18,8 @@ async fn main() -> anyhow::Result<()> {
     let client = cluster.client().for_group_version(&"v1".parse()?);
     let maps = || client.post().namespace("default").resource("configmaps");
 
-    // A request knows its URL before it is sent. The setters check their arguments, and sending returns the first error.
+    // The URL of a request is known before the request is sent. The setters check their arguments, and `send` returns
+    // the first error.
     let logs =
         client.get().namespace("default").resource("pods").name("web").subresource(["log"]).param("follow", "true");
     ensure!(logs.url().ends_with("/api/v1/namespaces/default/pods/web/log?follow=true"));
@@ -64,7 +66,7 @@ async fn main() -> anyhow::Result<()> {
     let event = watch.try_next().await?.context("an event")?;
     ensure!(matches!(&event, WatchEvent::Deleted(map) if map.name() == "from-bytes"), "{event:?}");
 
-    // An error names the request, and says whether it may have been executed.
+    // An error names the request, and says whether the server may have executed it.
     let error = client.get().namespace("default").resource("configmaps").name("from-bytes").send().await;
     println!("{}", error.err().context("it was deleted")?);
     let version: Value = client.get().abs_path(["/version"]).object().await?;

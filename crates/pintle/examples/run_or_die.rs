@@ -10,7 +10,8 @@ use pintle::prelude::*;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // An API server in this process writes the kubeconfig. A program gets its path from `--kubeconfig`.
+    // An API server in this process writes the kubeconfig. A real program gets the path of the kubeconfig from
+    // `--kubeconfig`.
     let server = Cluster::embedded().await?;
     let file = std::env::temp_dir().join(format!("pintle-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, server.server().context("an embedded server")?.kubeconfig())?;
@@ -47,7 +48,7 @@ async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same in two steps, for a lock of any kind.
+/// The same election in two steps, for a lock of any kind.
 async fn run_with_lock(cluster: &Cluster, kind: LockKind) -> anyhow::Result<()> {
     let config = LeaderElectionConfig {
         identity: "replica-1".into(),

@@ -1,4 +1,4 @@
-//! Replicas that share the objects: each object belongs to a shard, and each shard has one leader.
+//! Replicas that divide the objects among them. Each object belongs to a shard, and each shard has one leader.
 //!
 //! Two replicas divide six shards. When one replica stops, the other takes its shards at once.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
@@ -34,7 +34,7 @@ async fn replica(
         let mut events = maps.subscribe();
         maps.start();
         println!("{identity} leads shard {}", shard.index());
-        // `run` drops the work when the term is over, so two replicas never work on an object at the same time.
+        // `run` drops this future when the term is over, so two replicas never handle an object at the same time.
         let outcome = leadership.run(async {
             while let Some(event) = events.next().await {
                 let mut handled = handled.lock().unwrap_or_else(PoisonError::into_inner);

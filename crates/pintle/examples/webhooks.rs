@@ -1,6 +1,7 @@
 //! Webhooks of an operator: a mutating and a validating handler, and conversions between two versions of a kind.
 //!
-//! The embedded API server calls no webhooks, so the example sends the reviews. `-- --cluster` is for a real API server on this machine.
+//! The embedded API server calls no webhooks, so the example itself sends the reviews. With `-- --cluster`, a real API
+//! server on this machine calls the webhooks.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::meta::PemSource;
@@ -38,7 +39,7 @@ impl From<Website> for OldWebsite {
     }
 }
 
-/// The API server stores what this returns. The patch is computed.
+/// The API server stores the returned object. The library computes the patch.
 async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
     let mut site = request.object;
     site.domains.iter_mut().for_each(|domain| domain.make_ascii_lowercase());
@@ -54,7 +55,7 @@ async fn check(request: Admission<Website>) -> Result<(), Denial> {
 
 #[tokio::main]
 async fn main() -> pintle::Result<()> {
-    let directory = tempfile::tempdir()?; // In a pod: the volume of a certificate, such as cert-manager's.
+    let directory = tempfile::tempdir()?; // In a pod, use the volume of a certificate, such as a volume of cert-manager.
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["127.0.0.1".into()])?;
     for (file, pem) in [("tls.key", signing_key.serialize_pem()), ("tls.crt", cert.pem()), ("ca.crt", cert.pem())] {
         std::fs::write(directory.path().join(file), pem)?;
@@ -64,7 +65,7 @@ async fn main() -> pintle::Result<()> {
         .add(Webhook::mutate(lower_case))
         .add(Webhook::validate(check))
         .convert(Hub::<Website>::new().spoke::<OldWebsite>())
-        .endpoint(Endpoint::url(format!("https://{address}"))); // In a pod: `Endpoint::service`.
+        .endpoint(Endpoint::url(format!("https://{address}"))); // In a pod, use `Endpoint::service`.
     let definition = CustomResourceDefinition::merge([Website::crd(), OldWebsite::crd()])?;
     let serve = |manager: Manager| manager.install_definition(definition).webhooks(address, directory.path(), webhooks);
     if std::env::args().any(|argument| argument == "--cluster") {
@@ -79,7 +80,7 @@ async fn main() -> pintle::Result<()> {
     }
 }
 
-/// Sends what an API server sends when a user creates a site, and reads it in the old version.
+/// Sends the requests of an API server when a user creates a site and reads it in the old version.
 async fn send_reviews(cluster: &Cluster, client: RestClient) -> pintle::Result<()> {
     cluster.api::<ValidatingWebhookConfiguration>().wait_for("websites", |found| found.is_some()).await?;
     let ask = async |path: &str, review| client.post().abs_path(path.split('/')).json(review).object::<Value>().await;

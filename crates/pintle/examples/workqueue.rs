@@ -1,6 +1,7 @@
 //! An informer, a work queue and workers by hand, with retries and a drain at the end.
 //!
-//! It is client-go's `examples/workqueue`, and what a controller does inside. A `Controller` is shorter: see `operator.rs`.
+//! This is client-go's `examples/workqueue`. A controller does the same internally. With a `Controller`, the code is
+//! shorter: see `operator.rs`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ const MAX_RETRIES: u32 = 5;
 struct PodController {
     queue: WorkQueue<ObjectKey>,
     lister: Lister<Pod>,
-    /// How often each key was reconciled.
+    /// The number of reconciles of each key.
     runs: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
@@ -32,9 +33,9 @@ impl PodController {
         // `get` waits for a key. It returns `None` once the queue is shut down and empty.
         while let Some(item) = self.queue.get().await {
             match self.reconcile(&item) {
-                // Done and Forget: the next failure of this key has a short delay again.
+                // Done and Forget. The next failure of this key has a short delay again.
                 Ok(()) => item.forget(),
-                // Done and AddRateLimited: the key returns after 5 ms, 10 ms, 20 ms and so on.
+                // Done and AddRateLimited. The key returns after 5 ms, then 10 ms, 20 ms and so on.
                 Err(error) if item.num_requeues() < MAX_RETRIES => {
                     println!("{}: {error}; retrying", *item);
                     item.retry();
@@ -82,14 +83,14 @@ async fn main() -> anyhow::Result<()> {
     let mut workers = JoinSet::new();
     (0..WORKERS).for_each(|_| drop(workers.spawn(controller.clone().worker())));
 
-    // A program waits for a signal here. This one waits until the last retry, and then for a deletion.
+    // A real program waits for a signal here. This example waits for the last retry, and then for a deletion.
     let count = |name: &str| controller.runs.lock().map_or(0, |runs| runs.get(name).copied().unwrap_or(0));
     let within = Duration::from_secs(30);
     ensure!(eventually(within, async || count("broken") == 1 + MAX_RETRIES).await);
     pods.delete("web-2", &DeleteOptions::default()).await?;
     ensure!(eventually(within, async || count("web-2") >= 2).await);
 
-    // ShutDownWithDrain: no new keys, the workers finish the queue, and then they end.
+    // ShutDownWithDrain. The queue takes no new keys. The workers finish the queue, and then they end.
     handler.remove().await;
     let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
     workers.join_all().await;

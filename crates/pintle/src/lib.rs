@@ -48,18 +48,18 @@
 //! }
 //! ```
 //!
-//! It needs the feature `k8s-openapi`, and besides this crate k8s-openapi, schemars, serde with `derive`, and tokio with `macros` and
-//! `rt-multi-thread`. The folder `examples` of this crate answers one question with each file,
-//! without a cluster, and `cargo xtask new-operator` starts a project.
+//! This example needs the feature `k8s-openapi`. It also needs these crates: k8s-openapi, schemars, serde with
+//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in the folder `examples` of this crate answers
+//! one question and runs without a cluster. `cargo xtask new-operator` creates a project.
 //!
 //! # Main types
 //!
-//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A [`Context`](operator::Context) gives a reconciler its
-//!   reads and writes. The [prelude] has these three.
-//! - A [`Cluster`] is one connection. It makes clients, informers, recorders and electors, and shares connections and caches between them.
-//!   `Cluster::embedded`, with the feature `apiserver`, starts an API server in the process.
-//! - The engines below the operator can be used alone: [`controller::Controller`] and [`controller::Manager`], or each crate, as
-//!   `pintle-workqueue` and so on. The lower crates do not depend on Kubernetes or an async runtime.
+//! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A [`Context`](operator::Context)
+//!   gives a reconciler its reads and writes. The [prelude] contains these three types.
+//! - A [`Cluster`] is the connection to one cluster. It creates clients, informers, recorders and electors, which share
+//!   connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API server in the process.
+//! - The engines below the operator can be used without it. Use [`controller::Controller`] and [`controller::Manager`],
+//!   or single crates such as `pintle-workqueue`. The lower crates do not depend on Kubernetes or an async runtime.
 //!
 //! # The crates
 //!
@@ -71,8 +71,8 @@
 //!   watches open.
 //! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] is the queue below it.
 //! - **Working**: [`controller`] turns changes into keys and passes them to a reconciler. [`workqueue`] and
-//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] lets one replica work at a time. [`events`]
-//!   records Events for users.
+//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] makes sure that one replica leads at a time.
+//!   [`events`] records Events for users.
 //! - **Shared**: [`meta`] has the common types. [`metrics`] is the interface to your metrics library:
 //!   [`ClusterConfig::metrics`].
 //! - **Tests and demos**: `apiserver`, with the feature of that name; `testkit` for whole operators and `testing` for parts of them, with
@@ -172,7 +172,8 @@
 //!
 //! # Further reading
 //!
-//! `Cluster::plan`, with the feature `apiserver`, shows what a controller would do to a cluster, without doing it.
+//! `Cluster::plan`, with the feature `apiserver`, shows the writes that a controller would send to a cluster, without
+//! executing them.
 //!
 //! The site that `cargo xtask docs` builds also has the pages of the repository's docs folder, in `_documentation`.
 

@@ -5,11 +5,11 @@ use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata that the server sets, which differs from run to run.
+/// The metadata fields that the server sets and that differ from run to run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
-/// How much of a value is shown.
+/// The maximum length of a value in a report.
 const SHOWN: usize = 120;
 
 /// Replaces the values of a Secret by digests, so that no report shows them.
@@ -27,7 +27,7 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes what differs from run to run: uids, versions, generations and managed fields. Times are masked.
+/// Removes the fields that differ from run to run: uids, versions, generations and managed fields. Masks times.
 pub(crate) fn normalize(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         SERVER_METADATA.iter().for_each(|name| drop(metadata.remove(*name)));
@@ -72,7 +72,7 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two values, one a line. `None` is an object that does not exist.
+/// Returns the differences between two values, one on each line. `None` means that the object does not exist.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),
@@ -86,7 +86,8 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
     }
 }
 
-/// Returns the fields that a write changed. If it changed only fields of the server, such as managed fields, these are returned.
+/// Returns the fields that a write changed. If the write changed only fields that the server sets, such as managed
+/// fields, returns these fields.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

@@ -1,4 +1,4 @@
-//! Custom resources by seed, from the schema of their definition.
+//! Generates custom resources from a seed and the schema of their definition.
 
 mod numbers;
 mod text;
@@ -14,22 +14,23 @@ use serde_json::{Map, Value, json};
 use self::numbers::number;
 use self::text::{label, text};
 
-/// How deep values nest. A schema that needs more gets the smallest value.
+/// The maximum nesting of values. Deeper levels get the smallest valid value.
 const DEPTH: usize = 12;
-/// How many values are tried until one decodes.
+/// The maximum number of tries to generate a value that can be decoded.
 const ATTEMPTS: u64 = 200;
-/// How many items a list or a map has, unless the schema wants more.
+/// The maximum number of items in a list or a map, unless the schema requires more.
 const ITEMS: usize = 3;
 
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Returns a valid custom resource, which depends on the seed only.
+/// Returns a valid custom resource. It depends only on the seed.
 ///
-/// It follows the schema of [`CustomResource::crd`]: types, required and nullable fields, enums, bounds, lengths, patterns, formats, defaults,
-/// maps, sets, and fields that are an integer or a string. Optional fields are often absent, and values are often at a bound. The status is
-/// absent. A namespaced object is in `default`, and the name ends with the seed.
+/// The resource follows the schema of [`CustomResource::crd`]: types, required and nullable fields, enums, bounds,
+/// lengths, patterns, formats, defaults, maps, sets, and fields that are an integer or a string. Optional fields are
+/// often absent, and values are often at a bound. The status is absent. A namespaced object is in the namespace
+/// `default`. The name of the object ends with the seed.
 ///
-/// The rules in CEL are not evaluated. If a type has some, filter: `(0..).map(generate).filter(…)`.
+/// CEL rules are not evaluated. If a type has CEL rules, filter the objects: `(0..).map(generate).filter(…)`.
 ///
 /// # Examples
 ///
@@ -70,7 +71,7 @@ pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     let mut last = String::new();
     for attempt in 0..ATTEMPTS {
         let mut random = Rng::with_seed(seed.wrapping_mul(ATTEMPTS).wrapping_add(attempt));
-        // Seeds that follow each other have similar first values.
+        // Drop the first random value, because consecutive seeds have similar first values.
         random.u64(..);
         match object::<K>(schema, seed, &mut random).map(serde_json::from_value::<K>) {
             Ok(Ok(object)) => return object,
@@ -81,7 +82,7 @@ pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     panic!("no valid {} for the seed {seed} in {ATTEMPTS} attempts: {last}", type_name::<K>());
 }
 
-/// Why a value cannot be generated.
+/// The reason why a value cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 struct Unsatisfied {
@@ -152,7 +153,7 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Returns the fields of an object: all required ones, and some of the others.
+/// Returns the fields of an object. These are all required fields, and some optional fields.
 fn generate_fields(
     schema: &Value,
     path: &str,
@@ -176,7 +177,7 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. The fields that only other variants require are left out.
+/// Chooses one variant of each `oneOf` and `anyOf`. Leaves out the fields that only other variants require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -192,7 +193,7 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Sets the fields that a variant restricts to one of a few values, such as the tag of an enum.
+/// Sets the fields that a variant restricts to a few values, such as the tag of an enum.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

@@ -1,4 +1,4 @@
-//! What happened in one run: requests, and the times at which processes end.
+//! The record of one run: its requests, its Lease writes and its failed processes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::SentRequest;
 
-/// How many requests a run may have. An operator without a fault never gets there: it would be a loop without a delay, in which the
-/// paused clock never advances.
+/// The maximum number of requests in a run. A correct operator never reaches this number. An operator that loops
+/// without a delay reaches it, because the paused clock never advances during the loop.
 const MAX_REQUESTS: usize = 50_000;
-/// How many requests may begin within one second on the paused clock. A loop without a delay is found before it has sent all requests of a
-/// run.
+/// The maximum number of requests that begin within one second on the paused clock. So a loop without a delay is found
+/// before it reaches the maximum of a run.
 const MAX_RATE: usize = 2_000;
 
-/// How the cause of a panic begins.
+/// The prefix of the recorded cause if a process has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
 /// The record of one run.
@@ -31,9 +31,9 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The begin of the current second, and the number of requests before it.
+    /// The start of the current second, and the number of requests before that.
     second: (Instant, usize),
-    /// Panics of processes, and errors of processes that nothing disturbed.
+    /// Panics of processes, and errors of processes that were not disturbed.
     ended: Vec<(String, String)>,
 }
 
@@ -99,7 +99,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records that the user did something: the operator has to react.
+    /// Records an action of the user, to which the operator has to react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }

@@ -1,4 +1,4 @@
-//! The kit: an operator, what its user does, and the checks.
+//! The kit, which has an operator, the steps of its user, and the checks.
 
 mod chaos;
 mod crashes;
@@ -24,10 +24,10 @@ use self::steps::{Act, Step};
 use crate::lab::{create, delete};
 use crate::{Lab, Violation};
 
-/// The world outside of the cluster that an operator changes, such as a DNS zone. Each run gets a new world, from [`Default`]. Clones must be
-/// handles to the same world, as of an `Arc<Mutex<T>>`.
+/// The state outside of the cluster that an operator changes, such as a DNS zone. Each run gets a new world from
+/// [`Default`]. Clones must be handles to the same world, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
-    /// Returns the state that two runs must have in common.
+    /// Returns the state that must be the same in two runs.
     fn state(&self) -> Value;
 }
 
@@ -51,11 +51,12 @@ pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
 pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
-    /// The user of the operator, and the manifests of its roles. `None` is an administrator.
+    /// The user name of the operator, and the manifests of its roles. `None` means an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }
 
-/// Tests an operator: the function that makes its manager, what the user does, and the checks.
+/// Tests an operator. A kit has the function that creates the operator's manager, the steps of the user, and the
+/// checks.
 ///
 /// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a new
 /// [`World`]. Runs use all processors. A check blocks its thread, so a test is a plain `#[test]`.
@@ -87,8 +88,9 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets for how long the operator must change nothing until it counts as idle. The default is 30 s on the paused clock, which is longer
-    /// than the takeover of a Lease. Raise it if the operator waits longer between two writes.
+    /// Sets how long the operator must send no change before it counts as idle. The default is 30 s on the paused
+    /// clock, which is longer than the takeover of a Lease. Raise this value if the operator waits longer between two
+    /// writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
@@ -100,8 +102,9 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Adds a step: the user creates an object. It is retried until the server accepts it, so the object may be one of a resource that the
-    /// operator installs, and it may have the name of an object that is still being deleted.
+    /// Adds a step in which the user creates an object. The request is retried until the server accepts the object. So
+    /// the operator may install the resource of the object first. An object with the same name may still exist while it
+    /// is being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -113,7 +116,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step: the user deletes the object with this key, `namespace/name`. Without a namespace, `default` is used.
+    /// Adds a step in which the user deletes the object with this key, `namespace/name`. Without a namespace, `default`
+    /// is used.
     pub fn delete<T: Resource + DeserializeOwned>(self, key: &str) -> Self {
         let (name, key) = (format!("delete {} {key}", T::KIND), key.to_owned());
         self.add(name, move |user| {
@@ -122,7 +126,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step: what the user does next, once the operator is idle. It is repeated until it succeeds, for at most two minutes.
+    /// Adds a step of the user. It begins when the operator is idle, and is repeated until it succeeds, for at most two
+    /// minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -143,8 +148,8 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a test by hand against one process of the operator. Add faults first: the process sends its first request when the test waits for
-    /// the first time.
+    /// Runs a test by hand against one process of the operator. Add faults at the start of the test. The process sends
+    /// its first request when the test waits for the first time.
     ///
     /// # Errors
     ///

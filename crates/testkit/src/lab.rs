@@ -22,16 +22,16 @@ use crate::kit::{Operator, Settings, World};
 use crate::state::{Baseline, State};
 use crate::{SentRequest, Violation, eventually};
 
-/// The namespace of objects without one, as with kubectl.
+/// The namespace of objects that do not name a namespace, as with kubectl.
 const NAMESPACE: &str = "default";
-/// The wall time at which each run starts.
+/// The wall-clock time at which each run starts.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// A running test cluster: an embedded server without a socket, the processes of an operator, and a user. [`Kit::run`](crate::Kit::run)
-/// makes it.
+/// A running test cluster: an embedded server without a socket, the processes of an operator, and a user.
+/// [`Kit::run`](crate::Kit::run) creates it.
 ///
-/// Time is tokio's paused clock, so a wait takes no time. The user's requests never fail because of a connection, but
-/// [faults](Self::faults) apply to them too, unless a rule names the user agent of a process.
+/// The clock is tokio's paused clock, so a wait takes no real time. The connection of the user never fails. But
+/// [faults](Self::faults) apply to the user's requests too, unless a rule names the user agent of a process.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
@@ -80,7 +80,7 @@ impl<W: World> Lab<W> {
         &self.server
     }
 
-    /// Returns the scripted faults of the server. Processes have their name as the user agent.
+    /// Returns the scripted faults of the server. The user agent of a process is its name.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
@@ -122,8 +122,8 @@ impl<W: World> Lab<W> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. It retries until the server accepts the object, for example once its CustomResourceDefinition is
-    /// installed. An object without a namespace is created in `default`.
+    /// Creates an object as the user. Retries until the server accepts the object, for example until its
+    /// CustomResourceDefinition is installed. An object without a namespace is created in `default`.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with this key, as the user. An object that does not exist is no error.
+    /// Deletes the object with this key, as the user. It is not an error if the object does not exist.
     ///
     /// # Errors
     ///
@@ -172,11 +172,13 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with this key satisfies a condition, and returns it. `None` is an object that does not exist.
+    /// Waits until the object with this key satisfies a condition, and returns the object. `None` means that the object
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// The condition is not true within two minutes on tokio's clock. The error shows the last object.
+    /// Fails if the condition is not true within two minutes on tokio's clock. The error shows the last state of the
+    /// object.
     ///
     /// # Cancel safety
     ///
@@ -191,7 +193,7 @@ impl<W: World> Lab<W> {
         T: Resource + DeserializeOwned + Debug,
     {
         let what = format!("{} {key}: {what}", T::KIND);
-        // A fault may hit the user as well.
+        // Retry after an error, because faults apply to the user's requests too.
         let observe = async || self.get::<T>(key).await;
         eventually(&what, observe, |found| found.as_ref().is_ok_and(|found| is_met(found.as_ref()))).await?
     }
@@ -214,7 +216,7 @@ impl<W: World> Lab<W> {
         done.ok_or_else(|| Violation::Step { what: what.into(), cause: "it has no result".into() })
     }
 
-    /// Returns the state that a run is judged by.
+    /// Returns the state that is compared with other runs.
     pub(crate) fn state(&self) -> State {
         State::of(&self.server, &self.baseline, self.world.state())
     }
@@ -230,7 +232,7 @@ where
 {
     let namespace = (T::Scope::SCOPE == Scope::Namespaced).then(|| object.namespace().unwrap_or(NAMESPACE));
     let api = Api::dynamic(user.client().clone(), T::api_resource(), namespace);
-    // A cluster-scoped resource gets no namespace.
+    // Do not add a namespace for a cluster-scoped resource.
     api.map_err(ApiError::invalid_request)?.create(object, &WriteOptions::default()).await
 }
 
@@ -242,7 +244,7 @@ pub(crate) async fn delete<T: Resource + DeserializeOwned>(user: &Cluster, key: 
     }
 }
 
-/// Returns the key of a text. A namespaced object without a namespace is in `default`.
+/// Parses a key. For a namespaced resource, the namespace is `default` if the text has none.
 pub(crate) fn key_of<T: Resource>(text: &str) -> ObjectKey {
     match text.split_once('/') {
         Some((namespace, name)) => ObjectKey::new(namespace, name),

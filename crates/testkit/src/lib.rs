@@ -54,7 +54,7 @@
 //!
 //! # Main types
 //!
-//! - A [`Kit`] has the operator, what its user does, and the checks.
+//! - A [`Kit`] has the operator, the steps of its user, and the checks.
 //! - A [`Lab`] is one run, for tests by hand: the server, the processes of the operator, and the user.
 //! - A [`Violation`] is the result of a failed check. It prints as a report.
 //! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts, such as `CrdChecker::new(Website::crd())`.
@@ -62,20 +62,21 @@
 //!
 //! # How a run works
 //!
-//! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and an embedded server
-//! without a socket. All requests of a process pass through the kit, which records, delays and cuts them. A process is a task: killing it stops
-//! its requests at once and drops it, without a release of the Lease.
+//! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and
+//! an embedded server without a socket. All requests of a process pass through the kit, which records and delays them,
+//! and can cut their connections. A process is a task. Killing a process stops its requests at once and drops the task,
+//! without a release of the Lease.
 //!
-//! Real are the operator, its client, informers, queues and election, and the server's storage, admission, watches and garbage collection.
-//! Simulated are time, the network, and the death of a process. A process that is killed runs no further request. A thread that it started goes
-//! on.
+//! These parts are real: the operator, its client, informers, queues and election, and the server's storage, admission,
+//! watches and garbage collection. The time, the network and the death of a process are simulated. A killed process
+//! sends no further request, but a thread that it has started continues.
 //!
 //! # Guarantees
 //!
-//! - A run with the same seed has the same faults at the same times. It sends the same requests as far as the operator is deterministic; the
-//!   iteration order of a `HashMap` is not.
-//! - A check ends: it is bounded by the [limit](Kit::limit) on the paused clock and by the number of requests. An operator that blocks its
-//!   thread blocks the test.
+//! - A run with the same seed has the same faults at the same times. If the operator is deterministic, the run sends
+//!   the same requests. An operator that iterates over a `HashMap` is not deterministic.
+//! - Each check ends, because the [limit](Kit::limit) on the paused clock and the number of requests bound it. But an
+//!   operator that blocks its thread blocks the test.
 //! - No report shows the values of a Secret.
 
 #![allow(clippy::test_attr_in_doctest, reason = "the page shows the tests of a user, and calls them")]

@@ -1,4 +1,4 @@
-//! Requests of an operator, as the kit saw them.
+//! Requests of an operator, as the kit has recorded them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,11 +29,12 @@ pub struct SentRequest {
     pub name: String,
     /// The path without the query.
     pub path: String,
-    /// The HTTP status. `None` if the kit cut the connection before the server answered, or if the process gave up.
+    /// The HTTP status. `None` if the kit cut the connection before the server answered, or if the process dropped the
+    /// request.
     pub code: Option<u16>,
-    /// What the kit did to the request. Empty if it did nothing.
+    /// The fault that the kit injected. Empty if there was none.
     pub fault: String,
-    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. Empty if it changed nothing.
+    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. Empty if the request changed nothing.
     pub changes: Vec<String>,
 }
 
@@ -77,7 +78,7 @@ impl SentRequest {
         Self { verb: Some(verb), group, resource, subresource, namespace, name, ..request }
     }
 
-    /// Returns whether this is a write: a create, an update, a patch or a deletion.
+    /// Returns whether the request is a write: a create, an update, a patch or a deletion.
     pub fn is_write(&self) -> bool {
         use RequestVerb::{Get, List, Watch};
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
@@ -91,14 +92,15 @@ impl SentRequest {
         ) || self.resource.ends_with("reviews")
     }
 
-    /// Returns whether the request shows that the operator still works: it changed an object, or a write failed.
+    /// Returns whether the request shows that the operator is not idle. This is the case if the request changed an
+    /// object, or if it is a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
     }
 }
 
-/// Shows the request in one line, and each changed field in a line of its own.
+/// Shows the request on one line, and each changed field on a separate line.
 impl fmt::Display for SentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} request {}: ", self.process, self.number)?;

@@ -14,8 +14,8 @@ type Rules = BTreeMap<Target, BTreeSet<String>>;
 
 /// The permissions that recorded requests need, as a ServiceAccount with roles and bindings. `Display` prints YAML for `kubectl apply`.
 ///
-/// The requests of a test decide: a permission that no test needs is missing. Cover deletions and conflicts too, or use the requests of
-/// [chaos](crate::Kit::survives_chaos).
+/// The role lacks each permission that no recorded request needed. So record a test with deletions and conflicts too,
+/// or the requests of [chaos](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
@@ -28,8 +28,9 @@ impl LeastRole {
     /// Returns the role for requests. `name` is the name of the ServiceAccount, in `default`, and of the roles.
     ///
     /// - Leases need a Role in their namespace.
-    /// - If a request concerns all namespaces, the operator works in all of them. Then the other permissions are in a ClusterRole.
-    /// - Otherwise namespaced resources need a Role in each namespace, and a ClusterRole has the cluster-scoped ones.
+    /// - If any request concerns all namespaces, all other permissions are in a ClusterRole.
+    /// - Otherwise, there is a Role for the namespaced resources in each namespace, and a ClusterRole for the
+    ///   cluster-scoped resources.
     pub fn of(name: impl Into<String>, requests: &[SentRequest]) -> Self {
         let relevant = || requests.iter().filter(|request| request.verb.is_some());
         let scoped: BTreeSet<(&str, &str)> = relevant()
@@ -51,7 +52,8 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // An apply of an object that does not exist needs both verbs. In another run, any of the applies may be that one.
+            // An apply needs both verbs if the object does not exist. In another run, this may be the case for any of
+            // the applies.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::fields::{differences, hide_secrets, normalize, replace, short};
 
-/// How many differences are shown.
+/// The maximum number of differences in a report.
 const SHOWN: usize = 20;
 
 /// All objects of a server, and the world outside of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    /// By resource and key. Objects with generated names share a key.
+    /// The objects by resource and key. Objects with generated names share a key.
     objects: BTreeMap<String, Vec<Value>>,
     world: Value,
 }
@@ -57,7 +57,7 @@ impl State {
         Self { objects, world }
     }
 
-    /// Returns how this state differs from the expected one.
+    /// Returns the differences between this state and the expected state.
     pub(crate) fn differences(&self, expected: &Self) -> Vec<String> {
         let mut found = Vec::new();
         let mut keys: Vec<_> = expected.objects.keys().chain(self.objects.keys()).collect();
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-/// Parses a line of a snapshot. Leases and Events do not belong to the state.
+/// Parses a line of a snapshot. Returns `None` for Leases and Events, which are not part of the state.
 fn parse(line: &str) -> Option<Stored> {
     let mut line: Value = serde_json::from_str(line).ok()?;
     let resource = line["resource"].as_str()?.to_owned();
@@ -114,7 +114,7 @@ fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     uid.into_iter().chain(text("name").zip(generated)).collect()
 }
 
-/// An owner that does not exist has a random uid.
+/// Masks the uids of owners that do not exist, because they are random.
 fn mask_unknown_owners(object: &mut Value) {
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     for uid in owners.into_iter().flatten().filter_map(|owner| owner.get_mut("uid")) {

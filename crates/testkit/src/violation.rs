@@ -1,4 +1,4 @@
-//! What a check found.
+//! The result of a failed check.
 
 use std::fmt;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub enum Violation {
     NotConsistent {
         /// The condition.
         what: String,
-        /// How long it was true.
+        /// How long the condition was true.
         after: Duration,
         /// The value that broke the condition.
         observed: String,
@@ -44,7 +44,7 @@ pub enum Violation {
         /// The last error.
         cause: String,
     },
-    /// The operator ended although nothing disturbed it, or it panicked.
+    /// The operator panicked, or ended without a disturbance.
     #[error("the process {process} ended: {cause}")]
     Ended {
         /// The process.
@@ -52,15 +52,16 @@ pub enum Violation {
         /// The error of the manager.
         cause: String,
     },
-    /// The operator does not stop writing.
+    /// The operator does not become idle.
     #[error("the operator does not come to rest: {what}; the last writes are:{}", lines(.requests))]
     NotSteady {
-        /// Which limit was reached.
+        /// The limit that was reached.
         what: String,
         /// The last writes.
         requests: Vec<SentRequest>,
     },
-    /// A request changed an object although nothing was left to do, or wrote although it changes nothing.
+    /// The operator sent a write although it should have been idle. Depending on the check, the write changed an
+    /// object, or changed nothing.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
         /// The rule.
@@ -73,12 +74,12 @@ pub enum Violation {
     NotConverged {
         /// The disturbance.
         what: String,
-        /// The objects and fields that differ: first the undisturbed run, then this one.
+        /// The objects and fields that differ. The value of the undisturbed run comes first.
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },
-    /// A process wrote although another process led, or none.
+    /// A process wrote although another process or no process led.
     #[error("{what}: a process wrote without leading:{}", lines(.writes))]
     TwoLeaders {
         /// The disturbance.

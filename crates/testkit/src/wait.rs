@@ -9,18 +9,19 @@ use crate::Violation;
 
 /// The time limit of [`eventually`].
 const LIMIT: Duration = Duration::from_secs(120);
-/// The shortest interval between two observations.
+/// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The longest interval, as a part of the time since the start. So a long wait has at most some hundred observations.
+/// The time since the start, divided by this number, is the interval. So even a long wait has only some hundred
+/// observations.
 const PART: u32 = 50;
 
-/// Returns the interval after this time.
+/// Returns the interval between observations when this time has passed.
 fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 
-/// Observes a value until `accept` returns true, and returns that value. It waits at most two minutes, by tokio's clock. See
-/// [`eventually_within`] for another limit.
+/// Observes a value until `accept` returns true, and returns that value. Waits at most two minutes on tokio's clock.
+/// See [`eventually_within`] for another limit.
 ///
 /// The interval between two observations is 20 ms. After a second it grows, to 2% of the time since the start.
 ///
@@ -47,7 +48,7 @@ fn interval(since: Duration) -> Duration {
 ///
 /// # Cancel safety
 ///
-/// Dropping the future has no effect, unless `observe` has one.
+/// Dropping the future has no effect, unless dropping `observe` has an effect.
 pub async fn eventually<T: Debug>(
     what: &str,
     observe: impl AsyncFnMut() -> T,
@@ -88,8 +89,9 @@ pub async fn eventually_within<T: Debug>(
     }
 }
 
-/// Observes a value for some time, by tokio's clock, and checks that `accept` returns true each time. Returns the last value. The value
-/// is observed at least once, and once more at the end. It uses the intervals of [`eventually`].
+/// Observes a value for some time on tokio's clock, and checks that `accept` returns true each time. Returns the last
+/// value. The value is observed at least once, and once more at the end. The intervals are the same as for
+/// [`eventually`].
 ///
 /// # Errors
 ///

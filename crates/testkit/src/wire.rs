@@ -29,16 +29,16 @@ use crate::journal::Journal;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// When a connection is cut.
+/// The time at which a connection is cut, relative to its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Before the request takes effect: the server never sees it.
+    /// Before the request takes effect. The server never receives the request.
     Before,
-    /// After it took effect: the client never sees the response.
+    /// After the request took effect. The client never receives the response.
     After,
 }
 
-/// The process is killed at this request.
+/// The request at which the process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CrashPoint {
     /// The number of the request within the process.
@@ -48,24 +48,24 @@ pub(crate) struct CrashPoint {
 
 /// The disturbances of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct Disturbances {
     /// The share of the requests whose connection is cut, from 0 to 1.
     pub(crate) cuts: f64,
     /// The longest delay of a request, and of its response.
     pub(crate) delay: Duration,
     /// The longest delay of a watch event.
     pub(crate) lag: Duration,
-    /// When it ends.
+    /// The time at which the disturbances end.
     pub(crate) until: Instant,
 }
 
-/// What one process and its connection share.
+/// The state that one process and its connection share.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// Cancelled when the process is killed. From then on, none of its requests makes progress.
+    /// Cancelled when the process is killed. After that, none of its requests makes progress.
     dead: CancellationToken,
     state: Mutex<LinkState>,
     /// Changes when all watches break.
@@ -76,13 +76,13 @@ pub(crate) struct Link {
 struct LinkState {
     sent: usize,
     crash: Option<CrashPoint>,
-    weather: Option<Weather>,
+    disturbances: Option<Disturbances>,
     random: Rng,
 }
 
-/// What happens to one request.
+/// The disturbances of one request.
 #[derive(Clone, Debug, Default)]
-struct Fate {
+struct RequestDisturbance {
     before: Duration,
     after: Duration,
     cut: Option<Cut>,
@@ -91,7 +91,7 @@ struct Fate {
 
 impl Link {
     pub(crate) fn new(process: String, server: Arc<ApiServer>, journal: Arc<Journal>, seed: u64) -> Arc<Self> {
-        let state = LinkState { sent: 0, crash: None, weather: None, random: Rng::with_seed(seed) };
+        let state = LinkState { sent: 0, crash: None, disturbances: None, random: Rng::with_seed(seed) };
         let (dead, broken) = (CancellationToken::new(), watch::Sender::new(0));
         Arc::new(Self { process, server, journal, dead, state: Mutex::new(state), broken })
     }
@@ -100,11 +100,11 @@ impl Link {
         self.with(|state| state.crash = crash);
     }
 
-    pub(crate) fn set_weather(&self, weather: Option<Weather>) {
-        self.with(|state| state.weather = weather);
+    pub(crate) fn set_disturbances(&self, disturbances: Option<Disturbances>) {
+        self.with(|state| state.disturbances = disturbances);
     }
 
-    /// Kills the process: its requests stop at once, whatever their progress.
+    /// Kills the process. All its requests stop at once.
     pub(crate) fn kill(&self) {
         self.dead.cancel();
     }
@@ -122,31 +122,31 @@ impl Link {
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a request and decides what happens to it.
-    fn next(&self) -> (usize, Fate) {
+    /// Counts a request and chooses its disturbances.
+    fn next(&self) -> (usize, RequestDisturbance) {
         self.with(|state| {
             state.sent += 1;
             let number = state.sent;
-            let mut fate = Fate::default();
-            if let Some(weather) = state.weather.filter(|weather| Instant::now() < weather.until) {
-                fate.before = share(weather.delay, state.random.f64());
-                fate.after = share(weather.delay, state.random.f64());
-                if state.random.f64() < weather.cuts {
-                    fate.cut = Some(if state.random.bool() { Cut::Before } else { Cut::After });
+            let mut disturbance = RequestDisturbance::default();
+            if let Some(disturbances) = state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
+                disturbance.before = share(disturbances.delay, state.random.f64());
+                disturbance.after = share(disturbances.delay, state.random.f64());
+                if state.random.f64() < disturbances.cuts {
+                    disturbance.cut = Some(if state.random.bool() { Cut::Before } else { Cut::After });
                 }
             }
             if let Some(crash) = state.crash.filter(|crash| crash.request == number) {
-                fate = Fate { cut: Some(crash.cut), kills: true, ..fate };
+                disturbance = RequestDisturbance { cut: Some(crash.cut), kills: true, ..disturbance };
             }
-            (number, fate)
+            (number, disturbance)
         })
     }
 
     /// Returns the delay of the next watch event.
     fn frame_delay(&self) -> Duration {
-        self.with(|state| match state.weather.filter(|weather| Instant::now() < weather.until) {
-            // Events that waited meanwhile often arrive together.
-            Some(weather) if state.random.bool() => share(weather.lag, state.random.f64()),
+        self.with(|state| match state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
+            // Events that have waited during a delay often arrive together.
+            Some(disturbances) if state.random.bool() => share(disturbances.lag, state.random.f64()),
             _ => Duration::ZERO,
         })
     }
@@ -154,13 +154,13 @@ impl Link {
     async fn exchange(self: Arc<Self>, request: Request<TransportBody>) -> Result<Response<TransportBody>, BoxError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let (number, fate) = self.next();
+        let (number, disturbance) = self.next();
         let sent = SentRequest::parse(&self.process, number, &head.method, &head.uri);
         let Some(index) = self.journal.begin(sent.clone()) else { return pending().await };
         tokio::select! {
             biased;
             () = self.dead.cancelled() => pending().await,
-            answer = self.serve(&sent, index, &fate, head, body) => answer,
+            answer = self.serve(&sent, index, &disturbance, head, body) => answer,
         }
     }
 
@@ -168,15 +168,15 @@ impl Link {
         self: &Arc<Self>,
         sent: &SentRequest,
         index: usize,
-        fate: &Fate,
+        disturbance: &RequestDisturbance,
         head: Parts,
         body: Bytes,
     ) -> Result<Response<TransportBody>, BoxError> {
-        sleep(fate.before).await;
-        if fate.cut == Some(Cut::Before) {
-            return self.cut(index, fate, "cut before it took effect").await;
+        sleep(disturbance.before).await;
+        if disturbance.cut == Some(Cut::Before) {
+            return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // The changes of Leases and Events are of no interest, and there are many of them.
+        // Skip the changes of Leases and Events, because reports do not show them and there are many.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = match is_watched && !sent.name.is_empty() {
             true => self.read(&object_path(&head.uri, sent, None)).await,
@@ -189,10 +189,10 @@ impl Link {
         let code = answer.status().as_u16();
         if sent.verb == Some(RequestVerb::Watch) && answer.status().is_success() {
             self.journal.complete(index, Some(code), "", Vec::new());
-            if fate.cut == Some(Cut::After) {
-                return self.cut(index, fate, "cut after it began").await;
+            if disturbance.cut == Some(Cut::After) {
+                return self.cut(index, disturbance, "cut after it began").await;
             }
-            sleep(fate.after).await;
+            sleep(disturbance.after).await;
             return Ok(answer.map(|body| frames::watch_body(body, self.clone(), self.broken.subscribe())));
         }
         let (head, body) = answer.into_parts();
@@ -206,14 +206,14 @@ impl Link {
             false => Vec::new(),
         };
         self.journal.complete(index, Some(code), "", changes);
-        if fate.cut == Some(Cut::After) {
-            return self.cut(index, fate, "cut after it took effect").await;
+        if disturbance.cut == Some(Cut::After) {
+            return self.cut(index, disturbance, "cut after it took effect").await;
         }
-        sleep(fate.after).await;
+        sleep(disturbance.after).await;
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a write of a Lease. A fault may have replaced the answer, so the server is asked what it stored.
+    /// Records a write of a Lease. If a fault has replaced the answer, reads the stored Lease from the server.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -223,7 +223,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // Otherwise the write failed.
+                    // If the specs differ, the write failed.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -232,10 +232,15 @@ impl Link {
         self.journal.lease_written(&self.process, &lease);
     }
 
-    /// Cuts the connection, and kills the process if that is its fate.
-    async fn cut(&self, index: usize, fate: &Fate, fault: &str) -> Result<Response<TransportBody>, BoxError> {
+    /// Cuts the connection. If `disturbance.kills` is set, also kills the process.
+    async fn cut(
+        &self,
+        index: usize,
+        disturbance: &RequestDisturbance,
+        fault: &str,
+    ) -> Result<Response<TransportBody>, BoxError> {
         self.journal.complete(index, None, fault, Vec::new());
-        if fate.kills {
+        if disturbance.kills {
             self.kill();
             return pending().await;
         }
@@ -268,7 +273,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the object that a write changes: without the subresource, and with the name of a created object.
+/// Returns the path of the object that a write changes. It has no subresource, and contains the name of a created
+/// object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {

@@ -1,4 +1,4 @@
-//! A request that a handler decides about.
+//! A request that a handler allows or rejects.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use crate::decode::decode;
 use crate::review::AdmissionRequest;
 use crate::{Denial, Operation, UserInfo};
 
-/// A request to create, update, delete or connect to an object of the type `T`. A handler gets it, and tests can make one.
+/// A request to create, update, delete or connect to an object of the type `T`. It is the argument of a handler. Tests
+/// can create requests themselves.
 ///
 /// `Debug` does not show the objects, because they may be Secrets.
 ///
@@ -48,7 +49,7 @@ use crate::{Denial, Operation, UserInfo};
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Admission<T> {
-    /// What the user wants to do.
+    /// The operation that the user requests.
     pub operation: Operation,
     /// The object as it would be stored. For a deletion, the stored object.
     pub object: T,
@@ -66,7 +67,8 @@ pub struct Admission<T> {
     pub namespace: String,
     /// The user.
     pub user: UserInfo,
-    /// Whether the server will store nothing. A handler must not have side effects then.
+    /// Whether the request is a dry run, so that the server stores nothing. For a dry run, a handler must not have side
+    /// effects.
     pub is_dry_run: bool,
     /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are none.
     pub options: Value,
@@ -109,7 +111,7 @@ impl<T> Admission<T> {
     }
 }
 
-/// Requests for tests, of a user without a name. The fields can be changed.
+/// Requests for tests. The user has no name. All fields can be changed.
 impl<T: Resource> Admission<T> {
     /// Creates a request to create `object`.
     pub fn create(object: T) -> Self {

@@ -6,7 +6,8 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// The answer of a handler that allows a request. A validating handler can return `()` instead, and a mutating handler the object.
+/// The answer of a handler that allows a request. Instead of it, a validating handler can return `()`, and a mutating
+/// handler can return the object.
 ///
 /// # Examples
 ///
@@ -52,7 +53,8 @@ impl<T> From<T> for Allowed<T> {
 
 /// The answer of a handler that rejects a request. The client gets it as the error of its request.
 ///
-/// `?` converts every error into a denial with the code 500. The message then is the error's text, which the client sees.
+/// `?` converts every error into a denial with the code 500. The message is the text of the error, and the client sees
+/// it.
 ///
 /// # Examples
 ///
@@ -85,7 +87,7 @@ impl Denial {
         Self::with(403, Reason::Forbidden, message.into())
     }
 
-    /// Creates a denial with the code 422 and the reason `Invalid`, because of a field such as `spec.ports[0].name`.
+    /// Creates a denial with the code 422 and the reason `Invalid`, for an invalid field such as `spec.ports[0].name`.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::with(422, Reason::Invalid, String::new()).and_invalid(field, message)
     }
@@ -125,7 +127,7 @@ impl Denial {
         self
     }
 
-    /// Sets the reason for programs.
+    /// Sets the reason, which programs can compare.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -164,14 +166,14 @@ impl fmt::Display for Denial {
     }
 }
 
-/// `Denial` itself is no error type, so that this conversion can exist.
+/// `Denial` does not implement `Error`, because that would conflict with this conversion.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())
     }
 }
 
-/// The parts that both answers have.
+/// The warnings and audit annotations, which both answers can have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,

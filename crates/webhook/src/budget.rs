@@ -1,4 +1,4 @@
-//! The memory for bodies. A body that arrives slowly gives way to others.
+//! The memory budget for bodies. If the memory is needed, bodies that arrive slowly are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The memory that the bodies in flight may use in all. Further requests wait.
+/// The memory that all bodies in flight together may use. Further requests wait.
 const BYTES: usize = 256 << 20;
-/// The part of the budget that belongs to one permit.
+/// The number of bytes for each permit.
 const PERMIT: usize = 64 << 10;
-/// A body that has been arriving for this time gives way if others need its memory. API servers send a body at once.
+/// A body that has been arriving for this time is dropped if other bodies need its memory. API servers send a body at
+/// once.
 const SLOW: Duration = Duration::from_secs(1);
 /// The interval at which a waiting request looks for slow bodies.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,9 +41,10 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits for memory. Meanwhile slow bodies give way, the oldest first. `None` if the budget is closed, which never happens.
+    /// Waits for memory. During the wait, drops slow bodies, the oldest first. Returns `None` if the budget is closed,
+    /// which never happens.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // No limit of a body exceeds the budget, so the number of permits fits.
+        // The limit of a body never exceeds the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
         loop {
             tokio::select! {
@@ -78,7 +80,7 @@ impl Budget {
 }
 
 impl ArrivingBody<'_> {
-    /// Waits until the body must give way.
+    /// Waits until the body must be dropped.
     pub(crate) async fn must_give_way(&self) {
         self.give_way.notified().await;
     }

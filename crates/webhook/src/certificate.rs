@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 ///
 /// # Examples
 ///
-/// A Secret of the type `kubernetes.io/tls`, such as cert-manager's, as a volume:
+/// The files of a volume with a Secret of the type `kubernetes.io/tls`, such as a Secret of cert-manager:
 ///
 /// ```
 /// use std::path::Path;
@@ -37,8 +37,8 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificates that the API server must trust, as PEM. They become the `caBundle` of registrations. If `None`, the API server uses
-    /// the roots of its system.
+    /// The certificates that the API server must trust, as PEM. They become the `caBundle` of registrations. If `None`,
+    /// the API server uses the root certificates of its system.
     pub authority: Option<PathBuf>,
     /// The time between two reads. The default is 10 s. A changed Secret reaches a volume after about a minute.
     pub period: Duration,
@@ -56,15 +56,15 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. Other parts of the file, such as keys, are left out. The result is empty if
-    /// [`authority`](Self::authority) is `None`.
+    /// Reads the certificates that the API server must trust. Other content of the file, such as keys, is left out. The
+    /// result is empty if [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or it has no certificate.
     pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
         let Some(path) = &self.authority else { return Ok(Vec::new()) };
-        // The result becomes a part of public objects. A private key in the file must not.
+        // The result becomes a part of public objects, so it must not contain a private key from the file.
         Ok(chain(path, &read(path)?)?.iter().flat_map(|certificate| to_pem(certificate)).collect())
     }
 
@@ -162,7 +162,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// What was read last, so that a bad pair is reported once.
+    /// The last content that was read, so that an invalid pair is reported only once.
     seen: Mutex<Seen>,
 }
 
@@ -186,7 +186,8 @@ impl Current {
 
     /// Reads the files again. Returns whether new connections get a new certificate.
     ///
-    /// Kubernetes can replace the files between the two reads. The pair does not match then, and the next call reads both again.
+    /// Kubernetes may replace the files between the two reads. If so, the pair does not match, and the next call reads
+    /// both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {
             Ok(pair) => (self.files.certified_key(&pair), Seen::Pair(pair)),

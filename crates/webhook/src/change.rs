@@ -1,7 +1,8 @@
-//! What a handler changed, as a change of the JSON that the API server sent.
+//! Applies the changes of a handler to the JSON that the API server sent.
 //!
-//! A Rust type may know only some fields of the object. Therefore the patch is not the difference between the JSON and the returned
-//! object: it would remove all other fields. The changes between the object before and after the handler are applied to the JSON.
+//! A Rust type may know only some fields of the object. So a patch from the JSON to the returned object would remove
+//! all other fields. Instead, this module compares the object before and after the handler, and applies the differences
+//! to the JSON.
 
 use std::collections::HashMap;
 use std::mem;
@@ -11,16 +12,17 @@ use serde_json::{Map, Value, json};
 /// The fields that identify the elements of Kubernetes' lists, in the order in which they are tried.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes from `before` to `after` to `sent`. Fields that neither has are kept.
+/// Applies the changes from `before` to `after` to `sent`. Keeps fields that are missing in both `before` and `after`.
 ///
-/// It recurses once per level. The JSON parser limits `sent` to 128 levels, and the others come from Rust types.
+/// The function recurses once for each level. The JSON parser limits `sent` to 128 levels, and the other values come
+/// from Rust types.
 pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return sent.clone();
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // Otherwise the type dropped or added elements while it decoded, so positions do not match.
+        // If the lengths differ, the type dropped or added elements during decoding, so positions do not match.
         (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
             merge_lists(sent, before, after).into()
         }
@@ -63,7 +65,7 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Returns the position that each element had before, or `None` for a new element.
+/// Returns the previous position of each element, or `None` for a new element.
 fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let identity = IDENTITIES.iter().find_map(|field| Some((identities(before, field)?, identities(after, field)?)));
     if let Some((before, after)) = identity {
@@ -76,7 +78,7 @@ fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     equal_elements(before, after)
 }
 
-/// Returns the identities of all elements by one field, if each element has one of its own.
+/// Returns the value of one field for all elements, if each element has a different value.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -99,17 +101,18 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
 }
 
-/// The most operations of a patch. The API server needs quadratic time for thousands of operations on one list.
+/// The maximum number of operations in a patch. The API server needs quadratic time for thousands of operations on one
+/// list.
 const OPERATIONS: usize = 500;
 
-/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. A patch with too many operations is replaced by one
-/// that sets whole members of the object, such as `spec`.
+/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. If the patch would have too
+/// many operations, the result sets whole members of the object instead, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
     match (sent, merged) {
         _ if patch.0.is_empty() => None,
         (Value::Object(sent), Value::Object(merged)) if patch.0.len() > OPERATIONS => {
-            // The operations are valid, so the short patch decodes.
+            // The operations are valid, so decoding the short patch cannot fail.
             Some(serde_json::from_value(members(sent, merged)).unwrap_or(patch))
         }
         _ => Some(patch),
@@ -125,10 +128,11 @@ fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
     set.chain(removed.map(|name| json!({"op": "remove", "path": path(name)}))).collect()
 }
 
-/// The parts of the metadata that a conversion may change.
+/// The fields of the metadata that a conversion may change.
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
-/// Applies the changes of a conversion to the metadata that was sent: only the changeable parts.
+/// Applies the changes of a conversion to the sent metadata. Ignores changes of fields that a conversion must not
+/// change.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();
     for part in CHANGEABLE {

@@ -1,4 +1,4 @@
-//! The open connections of the server. An idle one gives way if there are too many.
+//! The open connections of the server. If there are too many, an idle connection is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,14 +25,14 @@ struct Shared {
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// Cancelled when the connection must give way.
+    /// Cancelled when the connection must be closed.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The place among the idle connections. It is stale while a request is in flight.
+    /// The position among the idle connections. It is out of date while a request is in flight.
     place: u64,
     since: Instant,
 }
@@ -45,8 +45,8 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many, the longest idle one gives way. If no connection is idle, the call waits. `None` if the
-    /// server is closed, which never happens.
+    /// Adds a connection. If there are too many, closes the connection that has been idle for the longest time. If no
+    /// connection is idle, waits. Returns `None` if the server is closed, which never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -92,7 +92,7 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the connection must give way, or has been idle for this time.
+    /// Waits until the connection must be closed, or has been idle for this time.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {

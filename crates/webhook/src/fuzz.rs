@@ -79,13 +79,14 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
     (status == 200).then(|| serde_json::from_slice(&body).unwrap())
 }
 
-/// An admission review: the response has the uid of the request, and its patch gives the object that the handler returned.
+/// Checks an admission review. The response has the uid of the request, and its patch yields the object that the
+/// handler returned.
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // The tree of serde_json has fewer levels than a review whose objects are skipped.
+    // serde_json allows fewer levels in a tree than in a review whose objects it skips.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // A review can also be a list of its fields.
+    // The decoder also accepts a review that is a list of its fields.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };
@@ -98,7 +99,8 @@ pub fn admission_review(body: &[u8]) {
     assert_eq!(serde_json::from_value::<Website>(patched).unwrap(), expected);
 }
 
-/// A conversion review: the response has the uid of the request, and all objects in the desired version, or none.
+/// Checks a conversion review. The response has the uid of the request. It contains all objects in the desired version,
+/// or no objects.
 pub fn conversion_review(body: &[u8]) {
     let Some(answer) = answer("/convert/example.com/websites", body) else { return };
     let response = &answer["response"];

@@ -1,4 +1,4 @@
-//! Conversions between the versions of a kind, through one of them.
+//! Conversions between the versions of a kind, through one version, the hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,20 +15,21 @@ use crate::change::{CHANGEABLE, converted_metadata};
 use crate::decode::fields;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// How many objects are converted before other tasks of the runtime may run.
+/// The number of objects that are converted before other tasks of the runtime may run.
 const TURN: usize = 32;
 
-/// The versions of a kind, which are converted through one of them, the hub.
+/// The versions of a kind, which are converted through one version, the hub.
 ///
-/// The versions convert with std's [`From`] or [`TryFrom`], in both directions between the hub and each other version. So *n* versions need
-/// 2(*n* − 1) conversions. The hub should have every field that some version has, because a round trip loses the others. Pass the value to
-/// [`Webhooks::convert`](crate::Webhooks::convert).
+/// The versions convert with std's [`From`] or [`TryFrom`], in both directions between the hub and each other version.
+/// So *n* versions need 2(*n* − 1) conversions. The hub should have the fields of all versions, because a round trip
+/// loses fields that the hub lacks. Pass the value to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
-/// A conversion that fails fails every list and watch that has the object, and the API server retries it without end. Prefer [`From`]. Keep
-/// values that a version lacks in an annotation, or reject them in a validating webhook.
+/// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the
+/// conversion without end. Prefer [`From`]. Keep values that a version lacks in an annotation, or reject them in a
+/// validating webhook.
 ///
-/// A conversion may change labels and annotations. All other metadata is taken from the object that was sent, because the API server ignores
-/// or rejects its changes.
+/// A conversion may change labels and annotations. All other metadata is copied from the sent object, because the API
+/// server ignores or rejects changes of it.
 ///
 /// # Examples
 ///
@@ -79,15 +80,15 @@ type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync
 
 /// The functions of one version, by its `apiVersion`.
 struct Version<H> {
-    /// Decodes an object. Returns the hub, and the metadata as the Rust type writes it.
+    /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns whether the Rust type has a field for this part of the metadata. The object has that part.
+    /// Returns whether the Rust type has this field of the metadata. The object must have the field.
     knows: fn(&Value, &str) -> bool,
 }
 
 impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
-    /// Creates the hub with its own version.
+    /// Creates a hub whose only version is the version of the hub itself.
     #[expect(clippy::new_without_default, reason = "a hub without a spoke is useless")]
     pub fn new() -> Self {
         Self { resource: H::api_resource(), versions: BTreeMap::new() }.spoke::<H>()
@@ -151,7 +152,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // A type without the field cannot empty it.
+                // A type without the field cannot have removed its content, so keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -178,7 +179,7 @@ fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
     S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
 }
 
-/// Returns the metadata as a Rust type writes it.
+/// Returns the metadata as a Rust type serializes it.
 fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     let mut json = serde_json::to_value(object).map_err(|error| error.to_string())?;
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())

@@ -1,7 +1,8 @@
 //! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
 //!
-//! A handler is an async function. It gets an [`Admission`] with the decoded object, and returns `()`, the changed object, or a [`Denial`].
-//! The crate reads and writes the reviews of the API server, computes the JSON patch, and makes the objects that register the webhooks.
+//! A handler is an async function. It gets an [`Admission`] with the decoded object, and returns `()`, the changed
+//! object, or a [`Denial`]. The crate reads and writes the reviews of the API server, computes the JSON patch, and
+//! creates the objects that register the webhooks.
 //!
 //! ```
 //! use pintle_meta::ObjectMeta;
@@ -48,21 +49,23 @@
 //! # });
 //! ```
 //!
-//! `Manager::webhooks` of the crate `pintle-operator` serves them over TLS and registers them in the cluster. Without a manager, use the
-//! feature `server`, which adds `WebhookServer`, or pass [`Webhooks`] to another server: it is a `tower` service for HTTP requests.
+//! `Manager::webhooks` of the crate `pintle-operator` serves webhooks over TLS and registers them in the cluster.
+//! Without a manager, use `WebhookServer` of the feature `server`. Alternatively, pass [`Webhooks`] to another server,
+//! because it is a `tower` service for HTTP requests.
 //!
 //! # Main types
 //!
 //! - A [`Webhook`] has a validating or a mutating handler, and the rules for which the API server calls it.
 //! - A [`Hub`] converts objects between the versions of a kind.
-//! - [`Webhooks`] has all of them. It is the service, and makes the objects that register them: [`ValidatingWebhookConfiguration`],
-//!   [`MutatingWebhookConfiguration`] and the conversion of a definition.
-//! - An [`Admission`] is the request that a handler gets. It answers with [`Allowed`] or a [`Denial`].
+//! - [`Webhooks`] contains all webhooks and hubs of a program. It is the service, and creates the objects that register
+//!   the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the conversion of a
+//!   definition.
+//! - An [`Admission`] is the request that a handler gets. The handler answers with [`Allowed`] or a [`Denial`].
 //! - An [`Endpoint`] says where the API server finds the webhooks.
 //!
 //! # Guarantees
 //!
-//! - A handler that panics, fails or exceeds its time limit becomes a denial. It has no effect on other requests.
+//! - If a handler panics, fails or exceeds its time limit, its request is denied. Other requests are not affected.
 //! - A patch has only the changes of the handler. Fields that the Rust type does not know keep their values.
 //! - A conversion changes no metadata except labels and annotations.
 //! - The bodies in flight use at most 256 MiB. A body that is too large, invalid or late is rejected.

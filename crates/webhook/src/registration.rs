@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::webhooks::Route;
 use crate::{FailurePolicy, Webhook, Webhooks};
 
-/// Where the API server finds the webhooks.
+/// The address at which the API server finds the webhooks.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ impl Endpoint {
             }
             Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
         };
-        // Without a bundle, the API server trusts the roots of its system.
+        // Without a bundle, the API server trusts the root certificates of its system.
         if !authority.is_empty() {
             config["caBundle"] = STANDARD.encode(authority).into();
         }
@@ -65,7 +65,7 @@ macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// It serializes with `apiVersion` and `kind`, so kubectl can apply its YAML.
+        /// The serialized object has `apiVersion` and `kind`, so `kubectl apply` accepts it as YAML.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
@@ -102,15 +102,16 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Registration. The methods that make objects return nothing if there is no [endpoint](Webhooks::endpoint).
+/// Registration. Without an [endpoint](Webhooks::endpoint), these methods return no objects.
 impl Webhooks {
     /// Returns whether the webhooks have an [endpoint](Webhooks::endpoint).
     pub fn has_endpoint(&self) -> bool {
         self.endpoint.is_some()
     }
 
-    /// Returns the configuration of the validating webhooks, if there are some. `authority` has the certificates that sign the server's
-    /// certificate, as PEM. If it is empty, the API server uses the roots of its system.
+    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the certificates
+    /// that sign the server's certificate, as PEM. If it is empty, the API server uses the root certificates of its
+    /// system.
     ///
     /// # Examples
     ///
@@ -139,14 +140,14 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| ValidatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Returns the configuration of the mutating webhooks, if there are some. See
+    /// Returns the configuration of the mutating webhooks, if there are any. See
     /// [`validating_configuration`](Self::validating_configuration).
     pub fn mutating_configuration(&self, name: &str, authority: &[u8]) -> Option<MutatingWebhookConfiguration> {
         let webhooks = self.entries(true, authority);
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the conversion webhook to the definition of its kind. Returns whether there is one.
+    /// Adds the conversion webhook of the kind to a definition. Returns whether the kind has a conversion webhook.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
@@ -174,7 +175,8 @@ impl Webhooks {
     }
 }
 
-/// Returns the entry of a webhook. It has each field that the API server would set by default, so that server-side apply owns them.
+/// Returns the entry of a webhook. The entry has each field that the API server would set by default, so that
+/// server-side apply owns these fields.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

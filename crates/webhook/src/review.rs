@@ -11,9 +11,10 @@ pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionRev
 /// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A question of the API server about one request, or the answer to it.
+/// A review of one client request: the question of the API server, or the answer of a webhook.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes reviews itself. The type is public for tests and for other servers.
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public for tests and for other
+/// servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -50,7 +51,7 @@ pub struct AdmissionRequest {
     /// The namespace. Empty for a cluster-scoped object.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What the user wants to do.
+    /// The operation that the user requests.
     pub operation: Operation,
     /// The user.
     #[serde(default, deserialize_with = "or_default")]
@@ -61,7 +62,7 @@ pub struct AdmissionRequest {
     /// The stored object. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
-    /// Whether the server will store nothing.
+    /// Whether the request is a dry run, so that the server stores nothing.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
     /// The options of the request, such as `CreateOptions`.
@@ -70,7 +71,7 @@ pub struct AdmissionRequest {
 }
 
 impl std::fmt::Debug for AdmissionRequest {
-    /// Shows no object, because it may be a Secret.
+    /// Does not show the objects, because they may be Secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdmissionRequest")
             .field("uid", &self.uid)
@@ -83,7 +84,7 @@ impl std::fmt::Debug for AdmissionRequest {
     }
 }
 
-/// What a user wants to do.
+/// The operation that a user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
@@ -98,7 +99,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the operation as on the wire, such as `CREATE`.
+    /// Returns the operation in its wire format, such as `CREATE`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -132,9 +133,9 @@ pub struct UserInfo {
 pub struct AdmissionResponse {
     /// The uid of the request.
     pub uid: String,
-    /// Whether the request may go on.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// Why it may not.
+    /// The reason why the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// A JSON patch, in base64.
@@ -151,7 +152,7 @@ pub struct AdmissionResponse {
     pub warnings: Vec<String>,
 }
 
-/// A question of the API server about objects that have another version, or the answer to it.
+/// A request of the API server to convert objects to another version, or the response to it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionReview {
@@ -194,7 +195,7 @@ pub struct ConversionResponse {
     pub converted_objects: Vec<Box<RawValue>>,
 }
 
-/// Decodes `null` as the empty value, because Go writes empty lists so.
+/// Decodes `null` as the empty value, because Go writes empty lists as `null`.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -24,14 +24,16 @@ use crate::certificate::Current;
 use crate::connections::{Connection, Connections};
 use crate::{CertificateError, CertificateFiles, Webhooks};
 
-/// How many connections are open at once. The longest idle one gives way to another one. If none is idle, more connections wait.
+/// The maximum number of open connections. For a further connection, the connection that has been idle for the longest
+/// time is closed. If no connection is idle, further connections wait.
 const CONNECTIONS: usize = 256;
-/// How many requests of one HTTP/2 connection are in flight. kube-apiserver uses one connection for all of its calls.
+/// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses one connection for all of its
+/// calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The longest time without a request. Go's clients close an idle connection after 90 s.
+/// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long the end of a connection without a request may take.
+/// How long it may take to close an idle connection.
 const CLOSE: Duration = Duration::from_secs(1);
 /// The interval of HTTP/2 pings, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(30);
@@ -43,8 +45,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves [`Webhooks`] over TLS, with HTTP/1.1 and HTTP/2.
 ///
-/// The certificate is read again each [period](CertificateFiles::period). New connections get the new one. If the files are invalid, a warning
-/// is logged once, and the old certificate stays in use.
+/// The certificate files are read again after each [period](CertificateFiles::period). New connections get the new
+/// certificate. If the files are invalid, a warning is logged once, and the old certificate stays in use.
 ///
 /// # Examples
 ///
@@ -84,7 +86,8 @@ pub enum WebhookServerError {
 }
 
 impl WebhookServer {
-    /// Reads the certificate and listens on the address. Clients that connect now wait until the server runs.
+    /// Reads the certificate and listens on the address. Clients that connect before the server runs wait until it
+    /// runs.
     ///
     /// # Errors
     ///
@@ -105,7 +108,7 @@ impl WebhookServer {
         let certificate = Arc::new(Current::load(files.into())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            // The provider supports the default versions.
+            // This cannot fail, because the provider supports the default versions.
             .expect("aws-lc-rs supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
@@ -129,10 +132,10 @@ impl WebhookServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the listener. The open connections end too.
+    /// Dropping the future closes the listener and all open connections.
     pub async fn run(self, stop: &CancellationToken) {
         let Self { listener, certificate, acceptor, webhooks } = self;
-        // A drop of this future cancels the connections through the guard.
+        // If this future is dropped, the guard cancels the connections.
         let connections = stop.child_token();
         let _guard = connections.clone().drop_guard();
         let aborted = CancellationToken::new();
@@ -159,7 +162,7 @@ async fn reload(certificate: Arc<Current>) {
     loop {
         ticks.tick().await;
         let certificate = certificate.clone();
-        // A file system can block. The task panics only if `reload` does.
+        // Use a blocking task, because a file system can block. The task panics only if `reload` panics.
         if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
             tracing::error!("the reload of the certificate for webhooks panicked");
         }
@@ -218,7 +221,7 @@ async fn connection(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // Without this, a client that sends nothing after the handshake could keep the connection open.
+    // Without this limit, a client that sends nothing after the handshake could keep the connection open.
     http = if is_http2 { http.http2_only() } else { http.http1_only() };
     http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
@@ -238,7 +241,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // A request has arrived in the same moment.
+                    // Keep the connection, because a request has arrived at the same moment.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -272,7 +275,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the two sides of TLS.
+    /// Returns the TLS acceptor of a server and the TLS connector of its client.
     fn tls(protocol: &str) -> (TlsAcceptor, TlsConnector) {
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.svc".into()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
@@ -300,7 +303,8 @@ mod tests {
             let silent = async {
                 let name = ServerName::try_from("a.svc").unwrap();
                 let mut stream = connector.connect(name, client).await.unwrap();
-                // The server may send its settings. The end can be an error, because the server closes without a notice.
+                // The server may send its settings. The read may end with an error, because the server closes the
+                // connection without a TLS alert.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             };
             tokio::join!(serve, silent);

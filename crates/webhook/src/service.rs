@@ -1,4 +1,4 @@
-//! The HTTP side of webhooks: from a request to the response.
+//! The HTTP interface of webhooks.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -23,13 +23,14 @@ use crate::hub::failed;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The largest body of an admission review. An object has at most 3 MiB, and an update sends it twice.
+/// The maximum size of the body of an admission review. An object has at most 3 MiB, and an update contains the old and
+/// the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
-/// The largest body of a conversion review, which has all objects of a list.
+/// The maximum size of the body of a conversion review, which contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The time limit for a part of the body budget and the body together.
+/// The time limit of a request for two steps together: to get a share of the body budget, and to receive the body.
 const BODY: Duration = Duration::from_secs(10);
-/// The time limit of a conversion, which is also kube-apiserver's.
+/// The time limit of a conversion, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
 
 type Answer = Response<Full<Bytes>>;
@@ -44,7 +45,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Returns ready. The calls themselves wait for a part of the body budget.
+    /// Returns ready. Each call waits for its share of the body budget by itself.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -88,7 +89,7 @@ where
         };
         (body, permits)
     };
-    // The permits are kept until the response is complete.
+    // Keep the permits until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };
@@ -153,7 +154,7 @@ fn bad_review(problem: &str) -> Answer {
     text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {problem}\n"))
 }
 
-/// Reads the query `timeout=10s`, which kube-apiserver sends in whole seconds.
+/// Reads the time limit from a query such as `timeout=10s`. kube-apiserver sends whole seconds.
 fn time_limit(query: &str) -> Option<Duration> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("timeout="))?;
     let seconds: u32 = value.strip_suffix('s')?.parse().ok()?;

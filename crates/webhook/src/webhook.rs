@@ -13,8 +13,8 @@ use crate::{Admission, Allowed, Denial, Operation};
 
 /// An admission webhook: an async function, and the rules for which the API server calls it.
 ///
-/// Pass it to [`Webhooks::add`](crate::Webhooks::add). By default it is called for creations and updates, within 10 s, and its failure
-/// rejects the request.
+/// Pass it to [`Webhooks::add`](crate::Webhooks::add). By default, the webhook is called for creations and updates, has
+/// a time limit of 10 s, and rejects the request if it fails.
 ///
 /// # Examples
 ///
@@ -58,13 +58,13 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// What the API server does if a webhook cannot be called or gives no valid answer.
+/// The reaction of the API server to a webhook that cannot be called or that gives no valid answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// It rejects the request.
+    /// The API server rejects the request.
     #[default]
     Fail,
-    /// It goes on as if the webhook had allowed the request.
+    /// The API server continues as if the webhook had allowed the request.
     Ignore,
 }
 
@@ -94,12 +94,14 @@ impl Webhook {
 
     /// Creates a webhook that changes objects of the type `T`. The handler returns the object, or an [`Allowed`] with it.
     ///
-    /// The API server gets a JSON patch with the changes of the handler. A handler that returns the object unchanged sends no patch. Fields
-    /// that `T` does not know keep their values, also in the elements of lists. The elements of a list are matched by the first field of
-    /// `name`, `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that all of them have with different values, or by their position
-    /// if the length is the same, or else only if they are equal.
+    /// The API server gets a JSON patch with the changes of the handler. If a handler returns the object unchanged,
+    /// there is no patch. Fields that `T` does not know keep their values, even in the elements of lists. To find the
+    /// previous state of a list's elements, three rules are tried in order. First, elements match by the first field of
+    /// `name`, `key`, `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element.
+    /// Second, elements match by their position if the length of the list is unchanged. Otherwise, only equal elements
+    /// match.
     ///
-    /// The API server calls mutating webhooks before it validates the object, and calls validating webhooks after that.
+    /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
     where
         T: Resource + DeserializeOwned + Serialize,
@@ -143,8 +145,8 @@ impl Webhook {
     ///
     /// # Panics
     ///
-    /// Panics without an operation, and if a mutating webhook has the operation of deletions. The API server accepts no change of an object that is
-    /// being deleted.
+    /// Panics if there is no operation, or if a mutating webhook has the operation for deletions. The API server
+    /// accepts no change of an object that is being deleted.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -156,11 +158,12 @@ impl Webhook {
         self
     }
 
-    /// Sets the name, which tells several webhooks for one resource apart. It is a DNS label, such as `quota`, and a part of the path.
+    /// Sets the name, which distinguishes several webhooks for one resource. The name is a DNS label, such as `quota`,
+    /// and becomes a part of the path.
     ///
     /// # Panics
     ///
-    /// Panics if the name is no DNS label.
+    /// Panics if the name is not a DNS label.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
         assert!(is_label(&name), "{name:?} is no name of a webhook: use up to 63 of a-z, 0-9 and -");
@@ -174,7 +177,7 @@ impl Webhook {
         self
     }
 
-    /// Sets what happens if the webhook fails. The default is [`FailurePolicy::Fail`].
+    /// Sets the reaction of the API server to a failure of the webhook. The default is [`FailurePolicy::Fail`].
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = policy;
         self
@@ -195,13 +198,15 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, except for dry runs. Without it, the API server assumes that there are none.
+    /// Declares that the handler has side effects, except for dry runs. If this is not declared, the API server assumes
+    /// that there are no side effects.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
     }
 
-    /// Calls a mutating webhook again if a later one changes the object. The handler must then accept its own result unchanged.
+    /// Calls a mutating webhook again if a later webhook changes the object. The handler must then accept its own
+    /// result unchanged.
     ///
     /// # Panics
     ///
@@ -218,13 +223,14 @@ impl Webhook {
         self
     }
 
-    /// Selects objects by their labels, before or after the change.
+    /// Selects objects by their labels. For a change, the labels before or the labels after it must match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self
     }
 
-    /// Adds a CEL expression that must be true, and a name for it. The API server evaluates it before it calls the webhook.
+    /// Adds a CEL expression that must be true for the webhook to be called, and a name for the expression. The API
+    /// server evaluates it before it calls the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self

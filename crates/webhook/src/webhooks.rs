@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::hub::{Conversion, Hub};
 use crate::{Endpoint, Webhook};
 
-/// The webhooks of a program: a `tower` service, and their registration in the cluster.
+/// The webhooks of a program. This type is their `tower` service, and has their registration in the cluster.
 ///
 /// It implements [`tower_service::Service`] for HTTP requests with any body. A clone shares the handlers.
 ///
@@ -22,11 +22,11 @@ use crate::{Endpoint, Webhook};
 /// | another path | 404 |
 /// | not POST | 405 |
 /// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
-/// | a body that is no review of the version `v1` | 400 |
-/// | a body that does not arrive within 10 s, or slowly while others need its memory | 408 |
+/// | a body that is not a review of the version `v1` | 400 |
+/// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
-/// A handler that panics, fails or takes too long is a response with `allowed: false` and the code 500 or 504. The handler is dropped when the
-/// client closes the connection.
+/// If a handler panics, fails or takes too long, the response has `allowed: false` and the code 500 or 504. If the
+/// client closes the connection, the handler is dropped.
 ///
 /// # Examples
 ///
@@ -68,7 +68,7 @@ pub struct Webhooks {
     pub(crate) budget: Arc<Budget>,
 }
 
-/// A webhook of either sort.
+/// An admission webhook or a conversion webhook.
 #[allow(clippy::large_enum_variant, reason = "a program has a few, each in an `Arc`")]
 pub(crate) enum Route {
     Admission(Webhook),
@@ -76,7 +76,7 @@ pub(crate) enum Route {
 }
 
 impl Webhooks {
-    /// Creates a service without a webhook.
+    /// Creates a service without webhooks.
     #[expect(clippy::new_without_default, reason = "no webhooks are no useful default")]
     pub fn new() -> Self {
         Self { routes: BTreeMap::new(), endpoint: None, budget: Arc::new(Budget::new()) }
@@ -96,7 +96,7 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if the kind already has one.
+    /// Panics if the kind already has a conversion webhook.
     pub fn convert<H: Resource + DeserializeOwned + Serialize>(self, hub: Hub<H>) -> Self {
         let conversion = hub.conversion();
         self.route(conversion.path(), Route::Conversion(conversion))
@@ -108,7 +108,8 @@ impl Webhooks {
         self
     }
 
-    /// Sets where the API server finds the webhooks. Without it, they are not registered in the cluster.
+    /// Sets the address at which the API server finds the webhooks. Without an endpoint, the webhooks are not
+    /// registered in the cluster.
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoint = Some(endpoint);
         self

@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The fields that a program needs if it must only know which pods exist.
+/// The fields for a program that only needs to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,

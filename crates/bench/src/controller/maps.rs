@@ -15,7 +15,7 @@ const NAMESPACES: usize = 50;
 ///
 /// # Errors
 ///
-/// The error of a request.
+/// Returns the error of the first failed request.
 pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error::Error>> {
     let transport = Some(TransportLayer::in_place(server.in_process()));
     let client = Some(server.client_config());

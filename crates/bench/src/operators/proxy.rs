@@ -29,7 +29,7 @@ impl Proxy {
                         if !*cut.borrow() {
                             connections.spawn(async move {
                                 if let Ok(mut far) = TcpStream::connect(server).await {
-                                    // A connection that breaks is what the operator has to survive.
+                                    // Ignore errors, because the operator has to survive broken connections.
                                     _ = copy_bidirectional(&mut near, &mut far).await;
                                 }
                             });

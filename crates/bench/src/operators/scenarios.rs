@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::world::{Process, World};
 
-/// Runs a scenario, and returns its result as a sentence.
+/// A function that runs a scenario and returns its result as a sentence.
 type Scenario = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = String> + 'a>>;
 
 pub(super) const ALL: &[(&str, Scenario)] = &[

@@ -33,7 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // controller-runtime installs no definitions. The other operators find it installed.
+        // Install the definition, because an operator with controller-runtime does not. The other operators accept an
+        // installed definition.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -63,7 +64,8 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the requests of the operator since then, without those for Leases and Events.
+    /// Returns the requests of the operator since this time, without watches and without requests for Leases and
+    /// Events.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -108,7 +110,7 @@ impl World {
     }
 }
 
-/// A process of the operator, which is killed when this is dropped.
+/// A process of the operator. Dropping this value kills the process.
 pub(super) struct Process(Child);
 
 impl Process {
@@ -145,7 +147,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended before.
+        // Ignore an error, because the process may have ended before.
         _ = self.0.kill();
         _ = self.0.wait();
     }

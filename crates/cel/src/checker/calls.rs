@@ -1,4 +1,4 @@
-//! Calls: which signatures match.
+//! Finds the signatures that match a call.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Checker<'_> {
         self.resolve(id, plain, &candidates, None, args)
     }
 
-    /// Gives a call its full name, without a receiver.
+    /// Replaces the receiver and the name of a call by the qualified name of its function.
     fn qualify(&mut self, id: Id, name: &str, args: &[Id]) {
         let kind = Kind::Call { function: name.into(), target: None, args: args.to_vec() };
         self.ast.exprs[id as usize].kind = kind;

@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The maximum number of steps. Types can nest so that a short expression would need an exponential number.
+/// The maximum number of steps. Without a limit, the nested types of a short expression can need an exponential number
+/// of steps.
 const MAX_STEPS: u32 = 4_000_000;
 
-/// What is known about type parameters.
+/// The inferred types of type parameters.
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The earlier types of parameters, to undo an attempt.
+    /// The previous types of parameters, which are restored if an attempt fails.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Whether the expression needs too many steps. All answers are arbitrary from then on.
+    /// Whether the expression needs too many steps. If so, all further results are arbitrary.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -29,19 +30,20 @@ impl Inference {
         !self.is_exhausted()
     }
 
-    /// Returns a type that is yet to be inferred.
+    /// Returns a new type parameter, whose type is not inferred yet.
     pub(super) fn unknown(&mut self) -> Type {
         let name = format!("_var{}", self.fresh).into();
         self.fresh += 1;
         Type::Param(name)
     }
 
-    /// Whether a value of one type can take the place of the other. Learns about parameters if so.
+    /// Whether a value of the type `right` can be used as a value of the type `left`. If so, records the inferred
+    /// parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }
 
-    /// Whether all values can take the places of the others.
+    /// Works as [`assignable`](Self::assignable) for two lists of types.
     pub(super) fn all_assignable(&mut self, left: &[Type], right: &[Type]) -> bool {
         left.len() == right.len()
             && self.attempt(|inference| left.iter().zip(right).all(|(left, right)| inference.unify(left, right)))
@@ -103,7 +105,7 @@ impl Inference {
         }
     }
 
-    /// Binds a parameter to a type. Returns whether that is possible, and whether the parameter already had a type.
+    /// Binds a parameter to a type. Returns whether this is possible, and whether the parameter already had a type.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);
@@ -147,12 +149,12 @@ impl Inference {
         }
     }
 
-    /// Replaces the parameters that are known.
+    /// Replaces parameters by their inferred types.
     pub(super) fn substitute(&mut self, within: &Type) -> Type {
         self.replace(within, false)
     }
 
-    /// Replaces all parameters. Those that are not known can be anything.
+    /// Replaces all parameters. A parameter without an inferred type becomes `Dyn`.
     pub(super) fn resolved(&mut self, within: &Type) -> Type {
         self.replace(within, true)
     }
@@ -191,7 +193,7 @@ pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type
     }
 }
 
-/// Returns the less specific of two types that unify.
+/// Returns the more general one of two types that unify.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

@@ -1,4 +1,4 @@
-//! Lists, maps and objects.
+//! Checks lists, maps and objects.
 
 use super::Checker;
 use super::infer::most_general;
@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type of the items of a list to which an item is added. A later check reports mixed types.
+    /// Returns the item type of a list after one more item. Mixed types are reported by a later check.
     fn join(&mut self, joined: Option<Type>, found: Type) -> Type {
         match joined {
             None => found,

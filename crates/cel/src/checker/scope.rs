@@ -18,7 +18,7 @@ impl Scopes {
         self.types.entry(name.clone()).or_default().push(declared);
     }
 
-    /// Removes the last variables.
+    /// Removes the variables that were added last.
     pub(super) fn pop(&mut self, count: usize) {
         for _ in 0..count {
             let stack = self.names.pop().and_then(|name| self.types.get_mut(&name));

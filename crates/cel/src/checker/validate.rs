@@ -1,4 +1,4 @@
-//! Checks of literals that the types alone do not show.
+//! Checks of literals that the type checker does not make.
 
 use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
@@ -8,7 +8,7 @@ use crate::source::{Findings, Issue};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Reports literals that cannot be converted, wrong patterns and formats, and lists and maps of mixed types.
+/// Reports literals that cannot be converted, invalid patterns and formats, and lists and maps of mixed types.
 pub(super) fn literals(checked: &Checked, issues: &mut Findings) {
     let mut check = Check { checked, issues, visits: 0 };
     check.expr(checked.ast.root, false);
@@ -142,7 +142,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the part of an argument that a clause does not take.
+    /// Returns the argument, or the item of the argument, that a clause does not accept.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -155,7 +155,7 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// The depth of the tree is limited.
+    /// Works as `refused` for the clause `%s`. The recursion is bounded, because the depth of the tree is limited.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

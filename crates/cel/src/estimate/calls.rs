@@ -117,7 +117,7 @@ impl Estimator<'_> {
             ("string_format", Some(target), _) => Estimate::of(self.text(target)),
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // cel-go does not guard this multiplication against overflow.
+                // As in cel-go, this multiplication may overflow.
                 Estimate::sized(size.scaled(0.1), CostRange { max: size.max.wrapping_mul(4), ..size })
             }
             ("bytes_to_string", _, [arg]) => {
@@ -188,7 +188,7 @@ impl Estimator<'_> {
         size.times(size)
     }
 
-    /// Returns a literal integer. Negative ones count as 0.
+    /// Returns a literal integer. A negative literal counts as 0.
     fn literal(&self, id: Id, otherwise: u64) -> u64 {
         match self.checked.ast.kind(id) {
             Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -215,7 +215,7 @@ impl Estimator<'_> {
             ("replace", Some(target), [old, new, ..]) => self.replace(target, *old, *new),
             ("split", Some(target), args) => {
                 let size = self.size_or_unknown(target);
-                // As in kube-apiserver, a negative literal counts as an unsigned number.
+                // As in kube-apiserver, a negative literal is converted to an unsigned number.
                 let max = match args.get(1).map(|limit| self.checked.ast.kind(*limit)) {
                     Some(Kind::Literal(Literal::Int(limit))) => *limit as u64,
                     _ => size.max,

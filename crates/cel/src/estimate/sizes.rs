@@ -8,20 +8,21 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// Where in the data an expression is.
+/// The position of an expression's value in the data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
-    /// Outside of the data.
+    /// The value is not a part of the data.
     Empty,
     Schema(&'e Schema),
     /// The keys of a map.
     Keys,
-    /// A part without a schema.
+    /// A part of the data without a schema.
     Unknown,
 }
 
 impl<'e> Place<'e> {
-    /// Returns a part. As in kube-apiserver, the first step leads to the data, whatever its name.
+    /// Returns the position after one step of a path. As in kube-apiserver, the first step always leads to the root of
+    /// the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Empty, Some(root)) => Self::Schema(root),
@@ -95,7 +96,7 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Returns a variable with the place and the size of an expression.
+    /// Returns a variable that has the position and the size of an expression.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }

@@ -1,23 +1,23 @@
-//! Variables, and the selections that follow them.
+//! Evaluates variables and the selections that follow them.
 
 use super::{Evaluated, Evaluator, is_spent};
 use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// How a value is selected.
+/// The kind of access to a selected value.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.
     Required,
     /// The value may be absent.
     IfPresent,
-    /// Only the presence counts.
+    /// Only the presence of the value is tested.
     Test,
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Evaluates an attribute. Reading the first name costs one unit if `counted`, and each qualifier costs one unit.
+    /// Evaluates an attribute. If `counted`, reading the first name costs one unit. Each qualifier costs one unit.
     pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
         if counted && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
@@ -75,8 +75,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Returns the value of names of fields in data, such as `object.spec.name`, without a value for each step. `None` for all other
-    /// attributes, and if a field is absent.
+    /// Returns the value of a path of field names in data, such as `object.spec.name`. Creates no values for the inner
+    /// fields. Returns `None` for all other attributes, and if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
@@ -106,7 +106,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // The first name of a branch costs nothing.
+            // Reading the first name of a branch costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
@@ -162,7 +162,7 @@ impl Qualifier {
     }
 }
 
-/// What `has` returns for a value that it found absent before its last selection.
+/// Returns the result of an attribute if a value before the last selection is absent. `has` then returns `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

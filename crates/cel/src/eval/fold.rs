@@ -24,7 +24,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // A comprehension in the initial value of an accumulator runs while others are under way.
+        // Save the slots, because this comprehension may be part of the initial value of another comprehension that is
+        // being evaluated.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -74,7 +75,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // A round can be free of cost.
+        // Count work, because a round may have no cost.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {
@@ -104,7 +105,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.meter.pay(if append.constant { 1 } else { 1 + CREATE_LIST })?;
         match (list, item) {
             (Ok(Value::List(mut list)), Ok(item)) => {
-                // The slot's reference would force a copy. The step's result replaces it.
+                // Empty the slot, because its reference would force a copy. The result of the step is stored in the
+                // slot afterwards.
                 self.slots[append.slot] = None;
                 list.push(item);
                 Ok(Value::List(list))

@@ -1,4 +1,4 @@
-//! Expressions that bytes choose: calls of all functions with arguments of the right types.
+//! Generates expressions from bytes. The expressions call all functions, with arguments of the right types.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use crate::types::Type;
 
 /// The maximum nesting.
 const DEPTH: usize = 5;
-/// The maximum length of an expression, which nesting alone does not bound.
+/// The maximum length of an expression. A limit of the nesting alone would not bound the length.
 const LENGTH: usize = 4_000;
 
-/// Returns the expression that the bytes choose. After the last byte, each choice is the first one.
+/// Returns the expression for these bytes. Each byte makes one choice. After the last byte, the first alternative is
+/// always chosen.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -123,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes arguments between the pieces of an operator.
+    /// Writes the arguments between the symbols of an operator.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -274,7 +275,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a function whose result has a type can return a wanted type.
+/// Whether a function with this result type can return the wanted type.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,
@@ -284,7 +285,7 @@ fn returns(result: &Type, wanted: &Type) -> bool {
     }
 }
 
-/// Adds the types of the parameters with which a function returns a wanted type.
+/// Binds type parameters so that a function returns the wanted type.
 fn learn(result: &Type, wanted: &Type, known: &mut Vec<(Arc<str>, Type)>) {
     match (result, wanted) {
         (Type::Param(name), _) => known.push((name.clone(), wanted.clone())),

@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether a value supports an operator with some other value.
+/// Whether there is any value with which this value supports an operator.
 pub(super) fn supports(name: &str, value: &Value<'_>) -> bool {
     let number = matches!(value, Value::Int(_) | Value::Uint(_) | Value::Double(_));
     let time = matches!(value, Value::Duration(_) | Value::Timestamp(_));
@@ -227,7 +227,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Whether a list has an item that equals a value. In data with a schema, an item that fails to compare is an error if no other is equal.
+/// Whether a list has an item that equals a value. In data with a schema, a failed comparison with an item is an error,
+/// unless another item is equal.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

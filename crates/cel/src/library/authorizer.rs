@@ -1,4 +1,4 @@
-//! Questions to an authorizer.
+//! Permission checks by an authorizer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use crate::error::Failure;
 use crate::meter::Meter;
 use crate::value::{Opaque, Value};
 
-/// Decides whether a user may do something. Servers implement it for the variable `authorizer`.
+/// Decides whether a user has a permission. Servers implement this trait for the variable `authorizer`.
 pub trait Authorizer: Send + Sync {
-    /// Decides about a question.
+    /// Decides whether to allow a permission check.
     fn authorize(&self, question: &Question) -> Decision;
 }
 
 /// A permission check that an expression requests from an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and the name of a service account, if the question is not about the user of the request.
+    /// The namespace and the name of a service account. `None` checks the permissions of the user who sent the request.
     pub service_account: Option<(String, String)>,
     /// The verb.
     pub verb: String,
-    /// The path of a question about a URL that is no resource. The members below are empty then.
+    /// The path, for a check of a URL that is not a resource. For such a check, the fields below are empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -34,24 +34,24 @@ pub struct Question {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The field selector as the expression has it.
+    /// The field selector, as written in the expression.
     pub field_selector: String,
-    /// The label selector as the expression has it.
+    /// The label selector, as written in the expression.
     pub label_selector: String,
 }
 
 /// The answer of an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the authorizer allows it.
+    /// Whether the authorizer allows the request.
     pub allowed: bool,
     /// The reason.
     pub reason: String,
-    /// The error that the authorizer met.
+    /// The error that occurred in the authorizer, if any.
     pub error: Option<String>,
 }
 
-/// A question that an expression has begun.
+/// A permission check that an expression is building.
 #[derive(Clone)]
 pub struct Authorization {
     authorizer: Arc<dyn Authorizer>,
@@ -97,7 +97,8 @@ impl<'a> Value<'a> {
         Self::Opaque(Opaque::Authorization(Arc::new(Authorization { authorizer, step: Step::Authorizer, question })))
     }
 
-    /// Returns the value of the variable `authorizer.requestResource`: a question about the resource of the request, without a verb.
+    /// Returns the value of the variable `authorizer.requestResource`. It is a check of the request's resource that has
+    /// no verb yet.
     pub fn resource_authorizer(authorizer: Arc<dyn Authorizer>, question: Question) -> Self {
         Self::Opaque(Opaque::Authorization(Arc::new(Authorization { authorizer, step: Step::Resource, question })))
     }

@@ -1,4 +1,4 @@
-//! IP addresses with the length of a prefix.
+//! IP addresses with a prefix length.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::meter::Meter;
 use crate::value::{Opaque, Value, quoted};
 
-/// An IP address with the length of a prefix, such as `10.0.0.0/8`.
+/// An IP address with a prefix length, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     address: IpAddr,
@@ -27,7 +27,7 @@ impl Cidr {
         self.bits
     }
 
-    /// Returns the network: the address without the bits after the prefix.
+    /// Returns the network. In its address, all bits after the prefix are 0.
     fn masked(self) -> Self {
         let address = match self.address {
             IpAddr::V4(address) => {
@@ -111,7 +111,7 @@ fn contains_ip<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         [Value::Opaque(Opaque::Cidr(cidr)), Value::Opaque(Opaque::Ip(address))] => {
             Some(Ok(Value::Bool(cidr.contains(*address))))
         }
-        // kube-apiserver hides why the address is wrong.
+        // As in kube-apiserver, the message does not contain the reason.
         [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
             let address = ip::parse(text).map_err(|_| Failure::no_overload());
             Some(address.map(|address| Value::Bool(cidr.contains(address))))

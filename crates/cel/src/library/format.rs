@@ -5,9 +5,9 @@ use crate::error::Failure;
 use crate::meter::Meter;
 use crate::value::{Key, Map, Value, quoted};
 
-/// The number of digits after the decimal point without a precision.
+/// The default number of digits after the decimal point.
 const DEFAULT_PRECISION: usize = 6;
-/// The maximum number of digits after the decimal point of a number.
+/// The maximum number of digits after the decimal point that a number can have.
 const MAX_DIGITS: usize = 1_100;
 /// The maximum depth of lists and maps in a text.
 const MAX_DEPTH: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) enum Clause {
     Octal,
 }
 
-/// Why a text has no value for a clause.
+/// The reason why formatting failed.
 pub(crate) enum FormatError {
     /// The format is wrong.
     Format(String),
@@ -34,7 +34,7 @@ pub(crate) enum FormatError {
 }
 
 impl Clause {
-    /// Returns the message for an argument of a type that the clause does not take.
+    /// Returns the message for an argument whose type the clause does not accept.
     pub(crate) fn refusal(self, found: &str) -> String {
         let rule = match self {
             Self::String => {
@@ -52,7 +52,7 @@ impl Clause {
     }
 }
 
-/// Reads a format, and calls `each` with the texts and the clauses. A clause comes with the index of its argument.
+/// Parses a format. Calls `each` with each piece of text, and with each clause and the index of its argument.
 pub(crate) fn clauses(
     text: &str,
     args: usize,
@@ -181,14 +181,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision, after its digits have been counted as work.
+/// Returns the precision. Counts its digits as work first.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;
     Ok(precision)
 }
 
-/// Returns a floating-point number, or the number that a string such as `NaN` names.
+/// Returns the number of a floating-point value, or of a string such as `NaN`.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),
@@ -215,7 +215,7 @@ fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
-    // No number has more digits than this.
+    // A number has no more digits than this, so the remaining digits are zeros.
     let digits = precision.min(MAX_DIGITS);
     let text = format!("{number:.digits$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", &*text), |text| ("-", text));
@@ -235,7 +235,8 @@ fn fixed(number: f64, precision: usize) -> String {
     grouped
 }
 
-/// Writes a number as `1.052033×10⁰³`. As in cel-go, the precision is the minimum width, and there are always six digits.
+/// Writes a number as `1.052033×10⁰³`. As in cel-go, the precision sets the minimum width, and there are always six
+/// digits after the decimal point.
 fn scientific(number: f64, width: usize) -> String {
     let text = if number.is_finite() { raised(number) } else { not_finite(number).into() };
     let missing = width.saturating_sub(text.chars().count());

@@ -90,7 +90,7 @@ pub(super) fn parse_zoned(text: &str) -> Result<(IpAddr, bool), String> {
     }
 }
 
-/// A reason, and the place of the fault.
+/// A reason, and the text at fault.
 type Fault<'t> = (&'static str, &'t str);
 
 fn v4(text: &str) -> Result<Ipv4Addr, Fault<'_>> {

@@ -72,7 +72,7 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Returns the order of two items. As in kube-apiserver, `None` for items that have no order, such as numbers that are not a number.
+/// Returns the order of two items. As in kube-apiserver, returns `None` for items without an order, such as NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     match is_ordered(left) {
         true => Ok(left.compare(right).ok()),
@@ -80,7 +80,7 @@ fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, F
     }
 }
 
-/// Returns the function `sum` for a signature, which decides about the sum of an empty list.
+/// Returns the function `sum` for a signature. The signature determines the sum of an empty list.
 pub(super) fn sum_of(overload: Option<&str>) -> Function {
     match overload {
         Some("list_uint_sum_uint") => |meter, args| sum(meter, args, Value::Uint(0)),
@@ -199,7 +199,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(flattened(meter, list, depth).map(Value::list))
 }
 
-/// Flattens without recursion, because data can be nested deep.
+/// Flattens without recursion, because data can be deeply nested.
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
     let mut flat = Vec::new();
     let mut pending = vec![items(meter, list)?.into_iter()];
@@ -250,7 +250,7 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Returns an order of all values of one type, without which sorting could panic. Numbers that are not a number are last.
+/// Returns a total order of the values of one type. Without a total order, sorting could panic. NaN comes last.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))
@@ -259,7 +259,7 @@ fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Int(count)] = args else { return None };
     let count = (*count).max(0);
-    // Each item costs one unit, so a longer list is not created.
+    // Each item costs one unit, so do not create a list that exceeds the budget.
     if count.unsigned_abs() > meter.left() {
         return Some(Err(Failure::Budget));
     }
@@ -276,7 +276,7 @@ fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     with_items(meter, args, |items, meter| {
-        // The square of the length costs two units an item.
+        // The call costs twice the square of the length, so stop early if the budget is too small.
         if (items.len() as u64).saturating_pow(2) > meter.left() {
             return Err(Failure::Budget);
         }

@@ -12,7 +12,7 @@ pub struct NamedFormat {
     pub(crate) name: &'static str,
     /// The name in expressions.
     key: &'static str,
-    /// The length of its pattern, on which costs depend.
+    /// The length of the pattern, which determines the cost.
     pub(crate) regex_size: u64,
     validate: fn(&str) -> Vec<String>,
 }
@@ -111,7 +111,7 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces the end of a name to which a generated suffix is appended.
+/// Replaces the last character of a name prefix, to which a generated suffix is appended.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {
@@ -130,7 +130,7 @@ fn fault(message: &str, pattern: &str, examples: &str) -> String {
     format!("{message} (e.g. {examples}, regex used for validation is '{pattern}')")
 }
 
-/// Whether a text has only some characters, and alphanumeric ones at its ends.
+/// Whether a text consists of allowed characters, and begins and ends with an alphanumeric character.
 fn is_name(text: &str, inner: impl Fn(u8) -> bool, ends: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| ends(*first))

@@ -12,10 +12,10 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 const ONE: i128 = 1_000_000_000;
 
-/// An amount.
+/// A quantity of Kubernetes, such as `100m` or `2Gi`.
 ///
-/// Like Go's type, it is either a 64-bit integer with a decimal scale or a larger decimal number. Only the first kind converts to an
-/// integer. Amounts beyond about 10²⁹ are cut.
+/// As in Go, it is either a 64-bit integer with a decimal scale or a larger decimal number. Only the first variant can
+/// be converted to an integer. Amounts beyond about 10²⁹ are reduced to this maximum.
 #[derive(Clone, Copy, Debug)]
 pub enum Quantity {
     /// `value` · 10^`scale`.
@@ -41,7 +41,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the integer. Go converts only amounts without digits after the decimal point, even zeros.
+    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted, even if all of
+    /// them are zeros.
     fn integer(self) -> Option<i64> {
         match self {
             Self::Scaled { value, scale } => {
@@ -200,7 +201,7 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // At most 30 digits decide about the result. The others only round it up.
+            // At most 30 digits determine the result. Further digits can only round it up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;
@@ -248,7 +249,7 @@ fn one(args: &[Value<'_>]) -> Option<Quantity> {
     }
 }
 
-/// Returns two quantities. The second one may be an integer.
+/// Returns two quantities. The second argument may be an integer.
 fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     match args {
         [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => Some((**left, **right)),

@@ -19,10 +19,10 @@ pub struct Version {
     build: Vec<String>,
 }
 
-/// A part of a pre-release.
+/// An identifier of a pre-release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    // Numbers are less than texts.
+    // Numbers sort before texts.
     Number(u64),
     Text(String),
 }
@@ -69,7 +69,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 fn number<'a>(args: &[Value<'a>], part: impl FnOnce(&Version) -> u64) -> Returned<'a> {
     match args {
-        // Go converts to a signed number without a check.
+        // As in Go, the conversion to a signed number is unchecked.
         [Value::Opaque(Opaque::Semver(version))] => Some(Ok(Value::Int(part(version) as i64))),
         _ => None,
     }

@@ -57,7 +57,7 @@ fn char_at<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-/// Returns the position of a part from a position on.
+/// Returns the first position of `part` that is at least `from`.
 pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     if part.is_empty() {
         return Ok(from);
@@ -69,7 +69,7 @@ pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     Ok(text[start..].find(part).map_or(-1, |found| count(&text[..start + found])))
 }
 
-/// Returns the last position of a part that is at most `from`.
+/// Returns the last position of `part` that is at most `from`.
 pub(super) fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> {
     let Some(from) = from else {
         return match part {
@@ -136,7 +136,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         _ => return None,
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // Each part of a text without separator has one character.
+    // Without a separator, each item has one character.
     let parts = if separator.is_empty() { text.len() } else { text.matches(&**separator).count() + 1 };
     if let Err(failure) = meter.text(text.len().saturating_add(parts.min(limit).saturating_mul(ITEM))) {
         return Some(Err(failure));
@@ -149,7 +149,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(Value::strings(parts)))
 }
 
-/// Splits a text after each character. The last part has the rest.
+/// Splits a text after each character. If the limit is reached, the last item contains all remaining characters.
 fn characters(text: &str, limit: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -195,7 +195,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(text.into()))
 }
 
-/// The maximum length of a joined text. A longer one costs more than any budget.
+/// The maximum length of a joined text. A longer text costs more than any budget.
 const MAX_JOINED: usize = 16 << 20;
 
 fn quote(text: &str) -> String {

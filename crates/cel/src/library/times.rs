@@ -1,4 +1,4 @@
-//! Parts of timestamps and durations.
+//! Functions that return the parts of timestamps and durations, such as the year.
 
 use super::{Function, Returned};
 use crate::meter::Meter;
@@ -21,7 +21,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether values have methods of their own in cel-go.
+/// Whether cel-go implements methods on this type of value.
 pub(crate) fn is_receiver(value: &Value<'_>) -> bool {
     matches!(value, Value::String(_) | Value::Timestamp(_) | Value::Duration(_))
 }

@@ -76,7 +76,7 @@ fn url<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
-/// Returns Go's message for a text that is no URL.
+/// Returns Go's message for a text that is not a URL.
 pub(super) fn refusal(text: &str, reason: &str) -> String {
     format!("parse {}: {reason}", quoted(text))
 }
@@ -170,7 +170,7 @@ fn host(authority: &str) -> Result<String, String> {
     unescape(host, Mode::Host)
 }
 
-/// Whether a text is empty, or a colon and digits.
+/// Whether a text is empty, or a colon followed by digits.
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -214,7 +214,7 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$&'()*+,;=:[]<>\"-_.~".contains(&byte)
 }
 
-/// Returns a path as Go writes it: unchanged if it is validly escaped.
+/// Returns a path as Go writes it. A path with valid escapes stays unchanged.
 fn escaped_path(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
     if path == "*" || path.bytes().all(|byte| plain(byte) || b"!'()*[]%".contains(&byte)) {

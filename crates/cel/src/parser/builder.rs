@@ -6,8 +6,8 @@ use super::{MAX_NESTING, Parsed, Stop, macros};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The maximum depth of a tree. cel-go's own limits allow slightly deeper trees, which no reasonable expression needs. Each pass over the
-/// tree recurses this deep.
+/// The maximum depth of a tree. The limits of cel-go allow slightly deeper trees, but no reasonable expression needs
+/// them. Each pass over the tree recurses to this depth.
 const MAX_DEPTH: u16 = 400;
 
 /// The depths of an expression.
@@ -15,7 +15,7 @@ const MAX_DEPTH: u16 = 400;
 struct Depth {
     /// The depth of the tree.
     tree: u16,
-    /// The depth as cel-go counts it: operators, selections and calls of members.
+    /// The depth as cel-go counts it. It includes operators, selections and calls of members.
     counted: u16,
 }
 
@@ -55,7 +55,8 @@ impl Builder {
         if depth.tree > MAX_DEPTH || u32::from(depth.counted) > MAX_NESTING {
             return Err(Stop::Limit("max recursion depth exceeded".into()));
         }
-        // The text has at most 100,000 code points and a macro adds a fixed number of expressions, so ids fit.
+        // The id fits, because the text has at most 100,000 code points and each macro adds a fixed number of
+        // expressions.
         let id = self.exprs.len() as Id;
         self.exprs.push(Expr { kind, at });
         self.depths.push(depth);

@@ -35,7 +35,7 @@ fn uint(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// Go refuses a number that is out of range.
+/// As in Go, reject a number that is out of range.
 fn double(text: &str, negative: bool) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     number.is_finite().then_some(if negative { -number } else { number })

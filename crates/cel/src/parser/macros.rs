@@ -12,7 +12,7 @@ const UNUSED: &str = "#unused";
 /// The variable to which `sortBy` binds its list.
 const SORTED: &str = "@__sortBy_input__";
 
-/// Expands `has(a.b)`. Returns `None` for another function.
+/// Expands `has(a.b)`. Returns `None` if the function is not this macro.
 pub(super) fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed<Option<Id>> {
     let ("has", [arg]) = (function, args) else { return Ok(None) };
     match builder.kind(*arg) {
@@ -24,7 +24,7 @@ pub(super) fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]
     }
 }
 
-/// Expands a macro of a list, a map or an optional value. Returns `None` for another function.
+/// Expands a macro of a list, a map or an optional value. Returns `None` if the function is not such a macro.
 pub(super) fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
     let mut make = Expansion { builder, at, target };
     match (function, args) {
@@ -69,7 +69,7 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// The parts of a comprehension without its range and variables.
+/// A comprehension without its range and its variables.
 struct Loop {
     init: Id,
     condition: Id,
@@ -176,7 +176,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.call(operator::EQUALS, vec![so_far, one])? })
     }
 
-    /// Makes a step conditional.
+    /// Applies a step only if the filter is true.
     fn only_if(&mut self, filter: Option<Id>, step: Id) -> Parsed {
         let Some(filter) = filter else { return Ok(step) };
         let so_far = self.accumulator()?;
@@ -229,7 +229,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.accumulator()? })
     }
 
-    /// Builds an expression that gives a value a name.
+    /// Builds an expression that binds a value to a name.
     fn bind(&mut self, name: &Arc<str>, value: Id, step: Id, result: Id) -> Parsed {
         let range = self.list(&[])?;
         let condition = self.literal(Literal::Bool(false))?;

@@ -33,7 +33,7 @@ pub(super) fn is_operator(token: Token) -> bool {
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)
 }
 
-/// How tight a binary operator binds, and the function that it calls.
+/// Returns the precedence of a binary operator, and the function that it calls.
 fn precedence(token: Token) -> Option<(u8, &'static str)> {
     Some(match token {
         Token::Equal => (1, operator::EQUALS),
@@ -67,7 +67,7 @@ struct Chain {
 }
 
 impl Parser<'_> {
-    /// Parses operands and the binary operators between them, without recursion for the operators.
+    /// Parses operands and the binary operators between them. The operators need no recursion.
     pub(super) fn operations(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         let (mut or, mut and, mut pending) = (Chain::default(), Chain::default(), Pending::default());
@@ -105,10 +105,10 @@ impl Parser<'_> {
         self.balanced(operator::OR, &mut or)
     }
 
-    /// Applies the pending operators that bind at least as tight.
+    /// Applies the pending operators that have at least this precedence.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
-            // Each operator has been pushed between two operands.
+            // This always matches, because each operator was pushed between two operands.
             let (Some(right), Some(left)) = (pending.operands.pop(), pending.operands.pop()) else {
                 return Err(Stop::Syntax);
             };
@@ -123,7 +123,7 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree, as cel-go does, and empties the chain.
+    /// Builds a balanced tree from the chain, as cel-go does, and empties the chain.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {
@@ -132,7 +132,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The depth is logarithmic, so the recursion is bounded by the length of the text.
+    /// The depth is the logarithm of the number of terms, so the recursion is bounded by the length of the text.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);
@@ -186,7 +186,7 @@ impl Parser<'_> {
         self.mismatched(&OPERAND)
     }
 
-    /// Checks that an operand comes next. As in cel-go, one unwanted token before it is skipped.
+    /// Checks that an operand comes next. As in cel-go, skips one unexpected token before the operand.
     fn expect_operand(&mut self, others: &[Token]) -> Parsed<()> {
         if begins_operand(self.peek()) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Operands: literals, names, lists, maps, messages, and the members of a value.
+//! Parses operands: literals, names, lists, maps, messages, and the members of a value.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Entry, Field, Id, Item, Kind, Literal, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// Words that no variable or function may have as a name.
+/// Words that are not allowed as names of variables or functions.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -182,7 +182,7 @@ impl Parser<'_> {
         Stop::Syntax
     }
 
-    /// Returns the number of tokens of `a.b.c` if a `{` follows.
+    /// Returns the number of tokens of a message name such as `a.b.c`, if a `{` follows.
     fn message_name(&self) -> Option<usize> {
         let mut count = 1;
         while self.look(count) == Token::Dot && self.look(count + 1) == Token::Ident {
@@ -262,12 +262,12 @@ impl Parser<'_> {
         self.builder.push(at, Kind::Map(entries))
     }
 
-    /// Takes the comma of `[,]` and `{,}`.
+    /// Consumes the comma of `[,]` and `{,}`.
     fn only_comma(&mut self, closer: Token, empty: bool) -> bool {
         empty && self.look(1) == closer && self.take_if(Token::Comma)
     }
 
-    /// Takes the end of a list, map or message.
+    /// Consumes the closing bracket of a list, map or message.
     fn close(&mut self, closer: Token) -> Parsed<()> {
         if self.peek() != closer {
             if self.look(1) != closer {

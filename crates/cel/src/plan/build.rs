@@ -1,4 +1,4 @@
-//! Builds the plan, and evaluates constant parts as cel-go does.
+//! Builds the plan, and evaluates constant subexpressions as cel-go does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,11 +45,12 @@ struct Planner<'c> {
     visits: u32,
 }
 
-/// The maximum number of constant patterns, and of their states. They bound the memory of a program.
+/// The maximum number of constant patterns. Together with the maximum size of all patterns, it bounds the memory of a
+/// program.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
-/// The functions whose calls with a constant are evaluated once.
+/// The functions whose calls with a constant argument are evaluated only once, when the plan is built.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"];
 
@@ -175,7 +176,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // A conversion of a constant takes no more time than reading it.
+                // No budget is needed, because the conversion of a constant takes no longer than reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -183,7 +184,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Compiles a constant pattern once for all evaluations.
+    /// Compiles a constant pattern, once for all evaluations.
     fn compile(&mut self, pattern: &str) -> Result<Arc<Pattern>, Failure> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
@@ -209,7 +210,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the slot of the accumulator that an expression names.
+    /// Returns the slot of the accumulator, if the expression is the name of the accumulator.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -295,7 +296,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value is evaluated when the accumulator is first read, so it must not share slots with the rest.
+        // The initial value is evaluated when the accumulator is first read, so it must not share slots with the
+        // condition, the step and the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

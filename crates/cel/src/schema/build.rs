@@ -1,4 +1,4 @@
-//! From OpenAPI to a schema, with kube-apiserver's sizes.
+//! Builds a schema from OpenAPI, with the sizes of kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::types::Type;
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The maximum depth of a schema.
 const MAX_DEPTH: usize = 200;
-/// The maximum length of the path of a schema. The type of each object has its path as its name.
+/// The maximum length of the path of a schema. The limit is needed because the path of an object is the name of its
+/// type.
 const MAX_PATH: usize = 1_000;
 const QUOTES: u64 = 2;
 const DATE_SIZE: u64 = 12;
@@ -19,7 +20,7 @@ const MIN_DATE_TIME_SIZE: u64 = 21;
 const MIN_DURATION_SIZE: u64 = 3;
 const MAX_TIME_SIZE: u64 = 32;
 
-/// The `default` of a field, its `required`, and its type name decide the size of the object around it.
+/// Builds the schema of a node, whose objects get types with names that begin with `type_name`.
 pub(super) fn schema(node: &dyn Node, root: bool, type_name: &str) -> Schema {
     build(node, root, type_name, MAX_DEPTH)
 }
@@ -105,7 +106,7 @@ fn string(node: &dyn Node, blank: Schema) -> Schema {
         _ => {
             let longest_value = || strings(node, "enum").map(|value| value.len() as u64).max().unwrap_or(0);
             let max = match max_length {
-                // A code point has up to four bytes.
+                // Divide by four, because a code point has up to four bytes.
                 Some(limit) => limit.saturating_mul(4),
                 None if node.field("enum").is_some_and(|values| !values.is_empty()) => longest_value(),
                 None => longest,
@@ -155,7 +156,7 @@ fn object(node: &dyn Node, root: bool, type_name: &str, depth: usize, blank: Sch
     Schema { shape, declared: Some(Type::object(type_name)), min_size, ..blank }
 }
 
-/// Makes the fields visible that each resource has.
+/// Adds the fields that every resource has.
 fn add_identity(
     properties: &mut BTreeMap<Box<str>, Arc<Schema>>,
     type_name: &str,

@@ -1,6 +1,6 @@
 //! Names of fields in expressions.
 
-/// Words that are no identifiers in expressions.
+/// Words that are not identifiers in expressions.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -25,12 +25,12 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Whether a name is a keyword, which expressions may also write without escaping where the syntax allows it.
+/// Whether a name is a keyword. Expressions may also use it without escaping where the syntax allows it.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// Returns whether a name is an identifier of CEL and no reserved word.
+/// Returns whether a name is an identifier of CEL and not a reserved word.
 ///
 /// ```
 /// assert!(pintle_cel::is_identifier("replicas_1"));
@@ -42,7 +42,7 @@ pub fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
-/// Returns the identifier with which expressions select a field, or `None` if they cannot select it.
+/// Returns the identifier with which expressions select a field, or `None` if expressions cannot select the field.
 ///
 /// ```
 /// assert_eq!(pintle_cel::escape("x-y").as_deref(), Some("x__dash__y"));

@@ -1,4 +1,4 @@
-//! From data to values, as the schema says.
+//! Converts data to values, as the schema describes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// If the data does not conform to the schema, in kube-apiserver's words.
+    /// Returns kube-apiserver's message if the data does not conform to the schema.
     pub fn value<'a>(&'a self, node: &'a dyn Node) -> Result<Value<'a>, Failure> {
         let scalar = node.scalar();
         if scalar == Scalar::Null {
@@ -91,7 +91,7 @@ fn invalid<T>(detail: &str) -> Result<T, Failure> {
     Err(Failure::new(format!("invalid data, {detail}")))
 }
 
-/// Returns the name that Go gives the type of data.
+/// Returns the name of the Go type of data.
 fn go_type(scalar: Scalar<'_>) -> &'static str {
     match scalar {
         Scalar::Null => "<nil>",

@@ -8,20 +8,20 @@ use crate::meter::Meter;
 use crate::node::{Node, Scalar};
 use crate::schema::ListKind;
 
-/// The maximum depth of values that are compared. Deeper ones count as too expensive.
+/// The maximum depth of values that are compared. For deeper values, the comparison fails as if the budget ran out.
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
-    /// Returns what `==` returns.
+    /// Returns the result of `==`.
     ///
     /// # Errors
     ///
-    /// As in kube-apiserver, data with a schema fails to compare with values of another kind.
+    /// As in kube-apiserver, the comparison of data with a schema fails if the other value has another kind.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
 
-    /// Returns what `==` returns, and counts the work.
+    /// Returns the result of `==`, and counts the work.
     pub(crate) fn equals_within(&self, other: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
         equal(self, other, &mut Walk { depth: MAX_DEPTH, meter })
     }
@@ -30,7 +30,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Values of different kinds and numbers that are not a number have no order.
+    /// Fails for values of different kinds and for NaN, because they have no order.
     pub(crate) fn compare(&self, other: &Value<'a>) -> Result<Ordering, Failure> {
         let numbers = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
         if numbers(self) || numbers(other) {
@@ -47,7 +47,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Returns the order of two numbers. `None` if a value is no number.
+/// Returns the order of two numbers. Returns `None` if a value is not a number.
 fn numeric(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     Some(match (left, right) {
         (Value::Int(left), Value::Int(right)) => left.cmp(right),
@@ -83,7 +83,7 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The depth and the work that a comparison may still use.
+/// The remaining depth and the remaining work of a comparison.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -138,7 +138,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     for (left, right) in left.iter().zip(right.iter()) {
         match equal(&left?, &right?, walk) {
             Ok(true) => {}
-            // Lists of expressions treat items that fail to compare as equal.
+            // In a list without a schema, two items count as equal if their comparison fails.
             Err(Failure::Error(_)) if !strict => {}
             other => return other,
         }
@@ -146,7 +146,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     Ok(true)
 }
 
-/// Compares sets: each item of the right list must be in the left one.
+/// Compares sets. Each item of the right list must be in the left list.
 fn same_members<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let known = left.to_vec()?;
     let strings: Option<std::collections::HashSet<_>> = known.iter().map(Value::as_str).collect();
@@ -175,7 +175,7 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
     Ok(false)
 }
 
-/// Compares lists with keys: each item of the right list must equal the item of the left one with the same keys.
+/// Compares lists with keys. Each item of the right list must equal the item of the left list with the same keys.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,
@@ -197,7 +197,7 @@ fn same_entries<'a>(
     Ok(true)
 }
 
-/// Returns the values of an item's keys in a form that is equal for equal keys.
+/// Returns the values of an item's keys in a form that can be compared.
 pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
     let Value::Map(map) = item else { return vec![] };
     let raw = |name: &str| match map.node() {
@@ -207,7 +207,7 @@ pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>>
     keys.iter().map(|name| raw(name)).collect()
 }
 
-/// Returns what `Debug` of the scalar of the same data shows.
+/// Returns the same text as `Debug` of the scalar with the same data.
 fn raw_text(value: &Value<'_>) -> String {
     let scalar = match value {
         Value::Null => Scalar::Null,

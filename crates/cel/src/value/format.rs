@@ -8,7 +8,7 @@ use crate::time;
 /// The maximum depth of values that are written.
 const MAX_DEPTH: usize = 256;
 
-/// The literal that has the value, as cel-go formats results. Values deeper than 256 levels end in `…`.
+/// Writes the value as a literal, as cel-go formats results. Values deeper than 256 levels are written as `…`.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(self, f, MAX_DEPTH)

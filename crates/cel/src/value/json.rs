@@ -11,17 +11,18 @@ use crate::time;
 
 /// The maximum depth of values that are converted.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of the JSON of a value: its number of values, plus the bytes of its texts. An expression can refer to one value many times, so
-/// that its JSON is much larger than the memory of the value.
+/// The maximum size of a value's JSON, which is its number of values plus the bytes of its texts. The limit is needed
+/// because an expression can refer to one value many times. Then the JSON is much larger than the memory of the value.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
-    /// Returns the value as JSON. Objects that the expression created become JSON objects, and absent optional values `null`.
+    /// Returns the value as JSON. Objects that the expression created become JSON objects. Absent optional values
+    /// become `null`.
     ///
     /// # Errors
     ///
-    /// If the value has no form in JSON, a map has a key that is not a string, values are nested deeper than 256 levels, or the JSON has more than
-    /// about eight million values and bytes of text.
+    /// Fails in these cases: the value cannot be represented as JSON, a map has a key that is not a string, values are
+    /// nested deeper than 256 levels, or the JSON has more than about eight million values and bytes of text.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)
@@ -84,7 +85,7 @@ fn json(value: &Value<'_>, depth: usize, left: &mut usize) -> Result<Json, Failu
     })
 }
 
-/// Copies data of the caller.
+/// Copies the caller's data.
 fn copied(node: &dyn Node, depth: usize, left: &mut usize) -> Result<Json, Failure> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Failure::new("values are nested too deep to convert to JSON"));

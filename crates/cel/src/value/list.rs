@@ -15,12 +15,12 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// Data of the caller, and the schema of the list.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values, and the schema of a set or a keyed list that they extend.
+    /// Values. If they extend a set or a keyed list, also the schema of that list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
 
-/// Two lists, one after the other. Concatenation costs one unit whatever the lengths, so it must not copy long lists.
+/// Two concatenated lists. A concatenation costs one unit for any lengths, so it must not copy long lists.
 #[derive(Debug)]
 struct Joined<'a> {
     left: Layout<'a>,
@@ -28,7 +28,7 @@ struct Joined<'a> {
     len: usize,
 }
 
-/// Lists up to this length are copied when they are concatenated.
+/// The maximum length of a list that is copied when it is concatenated.
 const SHORT: usize = 64;
 
 impl Drop for Joined<'_> {
@@ -67,7 +67,7 @@ impl<'a> List<'a> {
         self.0.len()
     }
 
-    /// Whether there are no items.
+    /// Whether the list has no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -79,12 +79,13 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns how items correspond in comparisons.
+    /// Returns the rule that decides which items correspond in comparisons.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns an item, or an error if the item does not conform to its schema. `None` if there are fewer items.
+    /// Returns an item, or an error if the item does not conform to its schema. Returns `None` if there are fewer
+    /// items.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {
@@ -114,7 +115,7 @@ impl<'a> List<'a> {
         Items { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
 
-    /// Returns the items. An item that does not conform to its schema ends the list with its error.
+    /// Returns the items. Returns an error if an item does not conform to its schema.
     pub(crate) fn to_vec(&self) -> Result<Vec<Value<'a>>, Failure> {
         self.iter().collect()
     }
@@ -130,12 +131,12 @@ impl<'a> List<'a> {
         Self(joined(self.0, other.0))
     }
 
-    /// Returns a list of values for a list of a schema that is a set or has keys.
+    /// Returns a list of these values. The schema says whether the list is a set or has keys.
     pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
 
-    /// Appends a value. Copies nothing if there is no other reference to the list.
+    /// Appends a value. Does not copy the list if there is no other reference to it.
     pub(crate) fn push(&mut self, value: Value<'a>) {
         if let Layout::Values(values, None) = &mut self.0 {
             Arc::make_mut(values).push(value);
@@ -153,7 +154,7 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // Appending short lists one by one extends the last part, so the tree stays flat.
+    // When short lists are appended one by one, extend the last list, so that the tree stays flat.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

@@ -31,13 +31,13 @@ pub(crate) enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Returns the key, or `None` for a value that no map has as a key.
+    /// Returns the key, or `None` if the value cannot be a key of a map.
     pub(crate) fn of(value: &Value<'a>) -> Option<Self> {
         Some(match value {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
-            // Both zeros are the same key.
+            // The positive and the negative zero are the same key.
             Value::Double(value) => Self::Double((value + 0.0).to_bits()),
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
@@ -73,11 +73,11 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// The places of the keys. Empty for a few entries, among which a search is faster.
+    /// The positions of the keys. Empty for a map with few entries, because a linear search is faster there.
     index: HashMap<Key<'a>, usize>,
 }
 
-/// Up to this number of entries are searched in order.
+/// The maximum number of entries for which a linear search is used.
 const FEW: usize = 8;
 
 impl<'a> Entries<'a> {
@@ -115,7 +115,7 @@ impl<'a> Entries<'a> {
         self.list.len()
     }
 
-    /// Removes an entry in a time that depends on the number of entries. Returns whether the entry existed.
+    /// Removes an entry in time proportional to the number of entries. Returns whether the entry existed.
     pub(crate) fn remove(&mut self, key: &Key<'a>) -> bool {
         let Some(at) = self.position(key) else { return false };
         self.list.remove(at);
@@ -151,7 +151,7 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// Returns the caller's data and its schema, if the map is that data.
+    /// Returns the caller's data and its schema, if the map refers to data of the caller.
     pub(crate) fn node(&self) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.0 {
             Layout::Node(node, schema) => Some((node, schema)),
@@ -189,7 +189,7 @@ impl<'a> Map<'a> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }
 
-    /// Returns the keys, with the names of fields escaped as expressions write them.
+    /// Returns the keys. Names of fields are escaped, as in expressions.
     pub(crate) fn keys(&self) -> Vec<Key<'a>> {
         match &self.0 {
             Layout::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),
@@ -201,7 +201,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Adds an entry. Returns false if the key exists. Copies nothing if there is no other reference to the map.
+    /// Adds an entry. Returns false if the key exists. Does not copy the map if there is no other reference to it.
     pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
         if self.get(&key.value())?.is_some() {
             return Ok(false);

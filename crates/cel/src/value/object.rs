@@ -42,7 +42,7 @@ impl<'a> Object<'a> {
 pub enum Opaque {
     /// An IP address.
     Ip(IpAddr),
-    /// An IP address with the length of a prefix.
+    /// An IP address with a prefix length.
     Cidr(Cidr),
     /// A resource quantity.
     Quantity(Arc<Quantity>),
@@ -52,7 +52,7 @@ pub enum Opaque {
     Url(Arc<Url>),
     /// A named format of strings.
     Format(&'static NamedFormat),
-    /// A question to an authorizer.
+    /// A permission check for an authorizer.
     Authorization(Arc<Authorization>),
     /// The answer of an authorizer.
     Decision(Arc<Decision>),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A string that is borrowed from the caller's data or shared.
 #[derive(Clone)]
 pub enum Text<'a> {
-    /// A part of the caller's data.
+    /// A string in the caller's data.
     Borrowed(&'a str),
     /// A string that an expression created.
     Owned(Arc<str>),

@@ -1,4 +1,4 @@
-//! Expressions, data and schemas that try to stop the evaluator.
+//! Tests with expressions, data and schemas that try to block or crash the evaluator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 const BUDGET: u64 = 200_000;
 
-/// Compiles and evaluates an expression, whatever the result. Fails if it takes long.
+/// Compiles and evaluates an expression, and returns the result. Panics if this takes long.
 fn run(expression: &str, data: &Json) -> String {
     let start = Instant::now();
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -228,7 +228,7 @@ fn lists_that_double_stay_small() {
 
 #[test]
 fn deep_data_is_refused_or_compared() {
-    // A deep value is dropped recursively, so it is never dropped.
+    // Leak the deep value, because its drop would recurse too deeply.
     let deep = |depth: usize| -> &'static Json {
         Box::leak(Box::new((0..depth).fold(json!(1), |inner, _| Json::Array(vec![inner]))))
     };

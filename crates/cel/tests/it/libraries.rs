@@ -1,11 +1,11 @@
-//! What an environment adds: variables, authorizers, patches, budgets.
+//! Tests of variables, authorizers, patches and budgets.
 
 use std::sync::{Arc, Mutex};
 
 use pintle_cel::{Activation, Authorizer, Decision, Environment, Failure, Program, Question, Type, Value, Variables};
 use serde_json::json;
 
-/// Allows reading and records the questions.
+/// An authorizer that allows reads and records all checks.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Question>>);
 

@@ -1,4 +1,4 @@
-//! The behaviour of expressions.
+//! Tests of expressions.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod answers;

@@ -1,4 +1,4 @@
-//! Random expressions, which must have the same value in the crate `cel`.
+//! Compares the values of random expressions with the crate `cel`.
 
 use pintle_cel::{Activation, Environment};
 use proptest::prelude::*;
@@ -19,7 +19,8 @@ fn strings() -> impl Strategy<Value = String> {
 
 /// Returns expressions of type int, bool, string and list of int. Each level of depth nests them once more.
 ///
-/// There is no empty literal: its items have no type, and the first operator on one of them decides it, as in cel-go.
+/// There are no empty list literals, because their items have no type. As in cel-go, the first operator on an item
+/// would determine the type.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));

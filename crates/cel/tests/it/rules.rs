@@ -1,4 +1,4 @@
-//! Rules of CustomResourceDefinitions: types, estimated costs and values from schemas.
+//! Tests of rules of CustomResourceDefinitions: their types, estimated costs and values from schemas.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The conformance tests of cel-spec.
 //!
-//! `own.textproto` has a few tests in the form of cel-spec. If the variable `PINTLE_CEL_SPEC` names the folder `tests/simple/testdata` of
-//! a clone of <https://github.com/google/cel-spec>, all its files run as well. docs/CEL.md has the results.
+//! `own.textproto` has a few additional tests in the format of cel-spec. If the variable `PINTLE_CEL_SPEC` names the
+//! folder `tests/simple/testdata` of a clone of <https://github.com/google/cel-spec>, all its files run as well.
+//! docs/CEL.md has the results.
 
 mod literal;
 mod reader;
@@ -13,7 +14,7 @@ use pintle_cel::{Activation, Environment, Program, Value};
 
 use reader::Message;
 
-/// The least number of passing tests of each file.
+/// The minimum number of passing tests of each file.
 const RATES: &str = include_str!("spec/rates.txt");
 const BUDGET: u64 = 1_000_000;
 
@@ -22,11 +23,11 @@ const BUDGET: u64 = 1_000_000;
 enum Miss {
     /// The test needs messages or enums of protocol buffers.
     Messages,
-    /// The test expects a failure at run time, and the type checker refuses the expression.
+    /// The test expects a failure at run time, but the type checker rejects the expression.
     Refused,
-    /// The test expects a value without the type checker, which refuses the expression.
+    /// The test expects a value without a type check, but the type checker rejects the expression.
     Unchecked,
-    /// Kubernetes refuses lists and maps of mixed types.
+    /// Kubernetes rejects lists and maps of mixed types.
     Mixed,
     /// Kubernetes 1.36 does not have the function, the macro or the syntax.
     Absent,
@@ -72,7 +73,7 @@ fn expected(path: &Path) -> usize {
     found.map_or(0, |(_, count)| count.parse().unwrap())
 }
 
-/// Runs the tests of a file. Returns the number of tests that pass, and the numbers of misses.
+/// Runs the tests of a file. Returns the number of passing tests, and the number of failing tests for each reason.
 fn run(text: &str, report: &mut dyn FnMut(&str, Miss, &str)) -> (usize, BTreeMap<Miss, usize>) {
     let file = reader::read(text).unwrap();
     let (mut passed, mut misses) = (0, BTreeMap::new());
@@ -125,7 +126,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test. The error is the answer.
+/// Runs a test. If the answer is wrong, returns it as an error.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

@@ -29,7 +29,7 @@ pub(super) struct Run<'a> {
     inner: &'a Inner,
     queue: Queue,
     order_panic: OrderPanic,
-    /// Each task returns the index of its source, and the message if the source panicked.
+    /// Each task returns the index of its source. If the source panicked, the task also returns the panic message.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
     _running: Running<'a>,
@@ -65,14 +65,14 @@ impl<'a> Run<'a> {
         if ended.is_err() {
             stop.request();
         }
-        // First, so that no worker takes another key.
+        // Close the queue first, so that no worker takes another key.
         self.inner.requests.stop_taking_keys();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
         // A call that blocks its thread cannot be dropped. It keeps its leadership permit, so the lease is not
-        // released, and a later run waits for it.
+        // released. A later run waits for the call.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // In a separate block, so that a panic while dropping it is caught too.
+                // Use a separate block, so that a panic is caught even if it happens while the future is dropped.
                 let run = async move {
                     run.await;
                 };
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         Ok(syncs)
     }
 
-    /// Waits until a worker ends, or a part that should not end.
+    /// Waits until a worker ends, or until a source ends or the queue's order panics.
     async fn fault(&mut self) -> Result<WorkerEnd, ControllerError> {
         let inner = self.inner;
         tokio::select! {
@@ -182,13 +182,13 @@ impl<'a> Run<'a> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // A worker that ended without a panic has noticed the end of the term first.
+            // If a worker ended without a panic, it noticed the end of the term before this task did.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The workers that exist, by index. The metrics show the limit while it lives.
+/// The existing workers, by index. The metrics show the limit until this value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -220,7 +220,7 @@ impl Drop for Workers<'_> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        // Other holders of the queue find it shut down.
+        // Shut the queue down for other code that still has a handle to it.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Returns immediately in this mode.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();

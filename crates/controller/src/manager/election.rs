@@ -20,7 +20,7 @@ use crate::panic::caught;
 /// The name of the election in errors of the manager.
 pub(super) const NAME: &str = "the leader election";
 
-/// Records who became leader and who stopped leading as Events about the lock, for [`LeaderElectionConfig::events`].
+/// Records Events about the lock when a replica becomes leader or stops leading, for [`LeaderElectionConfig::events`].
 ///
 /// # Examples
 ///
@@ -71,7 +71,8 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A term that has begun. The team works until the sender of `ended` is dropped, and then reports that it is done.
+/// A term that has begun. The team works until the receiver of `ended` is dropped. A team whose work ends earlier sends
+/// a message through `ended`.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
@@ -79,8 +80,9 @@ struct Term {
 
 /// Runs the team while this replica leads, or all the time if there is no election.
 ///
-/// On a multi-threaded runtime, the election has its own thread and runtime. Reconciliations that block their threads
-/// then do not prevent renewals or the loss of a term. On a single-threaded runtime, the election shares it.
+/// On a multi-threaded runtime, the election has its own thread and runtime. So leases are renewed and lost terms end
+/// in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on that
+/// runtime.
 pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,
@@ -109,7 +111,7 @@ pub(super) async fn run_election(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // The term may have ended in the meantime.
+            // Ignore an error, because the term may have ended in the meantime.
             _ = ended.send(());
         };
         tokio::select! {
@@ -128,7 +130,7 @@ async fn contend(
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // A replica with calls that cannot be ended does not lead again before they have ended.
+        // If calls of the last term are still running, the replica does not contend before they have ended.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -137,7 +139,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Without a receiver, the manager and this future are gone.
+            // Ignore an error. It means that the manager was dropped, and this future with it.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -166,10 +168,10 @@ async fn on_its_own_thread(
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // Without a receiver, no caller waits for the result.
+            // Ignore an error. It means that no caller waits for the result.
             _ = sender.send(ended);
         }
-        // Blocking tasks of the election may take longer.
+        // Do not wait for blocking tasks of the election, which may take longer.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;

@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Ending {
-    /// Records a failure. The run returns the first one; all are logged.
+    /// Records a failure. The run returns the first failure. All failures are logged.
     pub(super) fn fail(&self, error: ManagerError) {
         let text =
             catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));

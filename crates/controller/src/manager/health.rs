@@ -8,8 +8,8 @@ use pintle_leaderelect::ElectionStatus;
 
 use crate::Controller;
 
-/// How long a leader may miss renewals beyond its lease before it counts as hung. Kubernetes core components use the
-/// same value.
+/// How long a leader may go without a renewal after its lease has expired. After that, it counts as hung. Kubernetes
+/// core components use the same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// The status of a manager's parts. Clones share it. It can be used before the manager starts and after it ends.
@@ -59,7 +59,8 @@ impl ManagerStatus {
         self.lock().controllers.clone()
     }
 
-    /// Returns whether the process is alive, for a liveness probe. It fails only if this replica leads and hangs.
+    /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads and
+    /// hangs.
     pub fn health(&self) -> Health {
         let election = self.election().map(|election| HealthCheck {
             name: "leaderElection".into(),
@@ -104,7 +105,7 @@ impl ManagerStatus {
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format copies, because a controller's metrics are a user's type.
+        // Format copies without the lock, because a controller's metrics are a user's type.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ManagerError;
 use crate::panic::caught;
 
-/// A service, which runs on every replica as long as the manager.
+/// A service, which runs on every replica while the manager runs.
 pub(super) struct Service {
     name: String,
     run: Launch,
@@ -19,7 +19,7 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Running services. Dropping this ends them.
+/// Running services. Dropping the value ends them.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
     /// The names of the services that are running.
@@ -62,7 +62,7 @@ impl Services {
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // Services are not aborted, so dropping the service's future panicked.
+            // Services are never aborted. So an error means that a service's future panicked when it was dropped.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))

@@ -13,10 +13,10 @@ use crate::panic::{catch, caught};
 use crate::stop::Stop;
 use crate::{Controller, ControllerError, ManagerError, UnfinishedKeys};
 
-/// How long a new term waits for the calls of the previous one.
+/// How long a new term waits for the calls of the previous term.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// All controllers of a manager. They run within one future, so that none outlives it.
+/// All controllers of a manager. They run within one future, so that no controller runs longer than that future.
 pub(super) struct Team {
     controllers: Vec<Controller>,
     stop: Stop,
@@ -74,7 +74,7 @@ impl Team {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // After a lost term without a stop, the next term waits for the calls that are left.
+            // If a term is lost without a stop, the next term waits for the calls that are still running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
@@ -91,7 +91,7 @@ impl Team {
         controllers.filter_map(|controller| Some(named(controller.name(), &controller.unfinished()?))).collect()
     }
 
-    /// Returns the polls for the watchdog.
+    /// Returns the polls that the watchdog checks.
     pub(super) fn polls(&self) -> Vec<Arc<Polls>> {
         self.controllers.iter().map(Controller::polls).collect()
     }

@@ -50,7 +50,7 @@ impl<T: Object> Kind<T> {
         Self { informer: informer.clone(), predicate: None }
     }
 
-    /// Uses only the events that `predicate` passes, in addition to earlier predicates.
+    /// Uses only the events that `predicate` and all earlier predicates pass.
     #[must_use]
     pub fn when(self, predicate: impl Predicate<T>) -> Self {
         let predicate: Arc<dyn Predicate<T>> = match self.predicate {
@@ -98,11 +98,11 @@ struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether it has read an event, which then belonged to an earlier run or to none.
+    /// Whether the pump has read an event. If so, the event came before the current run.
     has_read: Arc<AtomicBool>,
 }
 
-/// How long lists and watches may fail before the source is not ready.
+/// How long lists and watches may fail. After that, the source is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, H: Handler<T>> KindSource<T, H> {
@@ -111,7 +111,7 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
         Self { kind, handler: Arc::new(handler), is_primary, requests, pump }
     }
 
-    /// Starts the informer and the pump, unless they are running.
+    /// Calls `with` with the pump. Starts the informer and the pump if they are not running.
     fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
         // No user code runs under this lock.
@@ -127,7 +127,7 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
         let (mapper, reads) = (self.mapper(), has_read.clone());
         let run = async move {
             while let Some(event) = events.next().await {
-                // Set this before mapping the event, so that a run that begins later knows about it.
+                // Set the flag before mapping the event, so that a run that begins afterwards sees it.
                 reads.store(true, Ordering::SeqCst);
                 match mapper.requests.is_open() {
                     true => mapper.map(&event),
@@ -186,7 +186,8 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     fn start(&self, _: Requests) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // A new subscription for this run replays what the pump has read before. The pump delivers all changes since.
+        // A new subscription for this run repeats the objects that the pump has read before. The pump delivers all
+        // later changes.
         let mut replay = has_read.then(|| self.kind.informer.subscribe());
         let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
         let mut replayed = replay_sync.clone();
@@ -210,7 +211,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
             }
             let panic = match ended.wait_for(Option::is_some).await {
                 Ok(ended) => ended.clone().and_then(Result::err),
-                // The source was dropped.
+                // An error means that the source was dropped.
                 Err(_) => None,
             };
             if let Some(panic) = panic {
@@ -252,8 +253,8 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         });
     }
 
-    /// Keeps keys that the next run would not derive from existing objects: keys of deleted objects, and keys that an
-    /// object yielded before an update.
+    /// Keeps keys that the next run cannot find through existing objects. These are keys of deleted objects, and keys
+    /// that the handler returned for an object only before its update.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -302,7 +303,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         self.predicate.as_ref().is_none_or(|predicate| predicate.allows(event))
     }
 
-    /// A panic of a user function for one event must not affect the others.
+    /// A panic of a user function for one event must not affect other events.
     fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             let source = &*self.source;
@@ -346,7 +347,7 @@ mod tests {
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
 
-    /// The next run derives the keys of existing objects from their newest state.
+    /// Do not keep the key, because the next run derives the keys of existing objects from their newest state.
     #[test]
     fn standby_keeps_no_keys_of_existing_objects() {
         let by_group = EnqueueMapped::new(|object: &DynamicObject| {

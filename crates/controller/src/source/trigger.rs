@@ -13,9 +13,9 @@ use crate::requests::WeakRequests;
 
 /// A source that the program feeds from any thread, as controller-runtime's `Channel`.
 ///
-/// Clones are handles to the same trigger. It may feed several controllers, each of which gets each key. Keys that
-/// arrive while a controller is not running are kept for its next run, each once. Keys that arrive before any
-/// controller of the trigger has run reach all controllers that have been built by then.
+/// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller gets each key.
+/// Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that arrive
+/// before the first run of any of these controllers reach all controllers that are built before that run.
 ///
 /// # Examples
 ///
@@ -47,7 +47,8 @@ struct State {
     controllers: Vec<WeakRequests>,
     /// Whether one of the controllers has run.
     has_run: bool,
-    /// Keys for controllers that are built later: those from before the first run, and those without any controller.
+    /// Keys for controllers that are built later. They arrived before the first run, or when the trigger had no
+    /// controller.
     waiting: BTreeSet<ObjectKey>,
 }
 
@@ -89,7 +90,7 @@ impl Source for Trigger {
     fn attach(&self, requests: &Requests) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // Adding the trigger twice to one controller counts once.
+        // Ignore the trigger if it was added to this controller before.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

@@ -1,4 +1,4 @@
-//! Which changes end a back-off and which wait for the retry.
+//! Tests which changes end a back-off, and which changes wait for the retry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -123,7 +123,7 @@ async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!((29.9..30.1).contains(&shortly_after), "{shortly_after} s");
 }
 
-/// The change may have mended the cause of the failure.
+/// The change may have fixed the cause of the failure.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
     // During the call, and after it.

@@ -1,4 +1,4 @@
-//! Which changes lead to which calls of the reconciler.
+//! Tests which changes lead to which calls of the reconciler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +125,7 @@ async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // The old child blocks the new one until the garbage collector has removed it.
+    // The old child blocks the new child until the garbage collector has removed the old child.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);
@@ -201,7 +201,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(calls.most_running(), 1);
     let busiest_after = async |next: usize| {
         limit.set(next);
-        // The calls of the previous limit end first.
+        // The calls that started under the previous limit end first.
         pass(1.5).await;
         calls.forget_most_running();
         names.iter().for_each(|name| touch(&sites, name));
@@ -314,7 +314,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // A stopped controller takes no keys from the others.
+    // A stopped controller takes no keys away from other controllers.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));

@@ -78,7 +78,7 @@ async fn panic_is_an_error_of_its_key() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |request| match request.failures {
-        0..3 => panic!("fell over"),
+        0..3 => panic!("the reconciler of the test panics"),
         _ => Ok(Action::await_change()),
     });
     let metrics = TestMetrics::default();
@@ -97,7 +97,7 @@ async fn panic_before_the_future_exists_is_an_error_too() {
     let metrics = TestMetrics::default();
     let controller =
         Controller::of(&informer(&sites)).config(metrics.config()).reconciler(|request: ReconcileRequest| {
-            assert!(request.failures > 0, "fell over at once");
+            assert!(request.failures > 0, "the reconciler of the test panics");
             async { Ok(Action::await_change()) }
         });
     let _running = run(&controller).await;

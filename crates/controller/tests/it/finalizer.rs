@@ -1,4 +1,4 @@
-//! Finalizers, with `Finalizer` and with the functions.
+//! Tests of `Finalizer`, `add_finalizer` and `remove_finalizer`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ impl Asked {
         Ok(Action::await_change())
     }
 
-    /// Complete at the third call.
+    /// The cleanup is complete at the third call.
     async fn cleanup(&self) -> Result<Cleanup, ReconcileError> {
         match self.cleanups.fetch_add(1, Ordering::Relaxed) {
             0..2 => Ok(Cleanup::NotYet(Duration::from_secs(10))),
@@ -66,7 +66,7 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // Once with the new finalizer, and once because of the write.
+    // The first call has the new finalizer. The second call follows from the write of the finalizer.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     pass(5.0).await;

@@ -1,4 +1,4 @@
-//! Deletions while no replica leads, and between two runs.
+//! Tests of deletions while no replica leads, and between two runs.
 
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -108,7 +108,7 @@ async fn deletions_between_runs_pass_through_sources_handlers_and_predicates() {
     run(&controller).await.stop().await.unwrap();
     assert_eq!(calls.take_sorted(), ["old", "site"]);
     assert!(children.remove(&key("child")));
-    // An object that now yields another key still concerns the previous one.
+    // After an update, the handler returns another key for the object. The previous key must be reconciled too.
     others.change(&key("other"), |other| drop(other.metadata.labels.insert("for".into(), "new".into())));
     pass(1.0).await;
     let running = run(&controller).await;
@@ -153,7 +153,7 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// The source finds no open run, and its handler is still at work when the next run takes the kept keys.
+/// The source finds no run, and its handler is still running when the next run takes the kept keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let owner = sites_named(&[]).put(Site::named("site"));
@@ -181,7 +181,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Without this, the unread addition and the deletion could cancel out.
+    // Without this wait, the unread addition and the deletion could cancel each other.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;

@@ -14,7 +14,7 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// Records all events of this thread while the guard lives.
+    /// Records all events of this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
         // With a single subscriber in the process, tracing caches the interest of the first thread that reaches an
         // event. If that thread has no subscriber, the event is off for all threads.

@@ -1,4 +1,4 @@
-//! The metrics of a controller: their values, providers and lifetimes.
+//! Tests of the values, providers and lifetimes of a controller's metrics.
 
 use std::sync::Arc;
 

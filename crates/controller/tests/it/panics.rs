@@ -1,4 +1,4 @@
-//! Panics in user code: a run survives or fails, and never gets stuck silently.
+//! Tests of panics in user code. A run continues or fails, but never hangs.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -61,7 +61,7 @@ struct BadLimiter;
 
 impl RateLimiter<ObjectKey> for BadLimiter {
     fn delay(&mut self, _: &ObjectKey, _: u32, _: Instant) -> Duration {
-        panic!("the limiter fell over")
+        panic!("the limiter of the test panics")
     }
 }
 
@@ -76,7 +76,7 @@ async fn panicking_limiter_retries_its_key() {
         .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter)), &metrics))
         .reconciler(calls.clone());
     assert_goes_on(&controller, &metrics, &sites, &calls).await;
-    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter fell over"]);
+    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter of the test panics"]);
 }
 
 /// Panics in `forget`.
@@ -88,7 +88,7 @@ impl RateLimiter<ObjectKey> for Unforgetting {
     }
 
     fn forget(&mut self, _: &ObjectKey) {
-        panic!("nothing is forgotten")
+        panic!("the forget of the test panics")
     }
 }
 
@@ -130,7 +130,7 @@ async fn panic_in_forget_causes_no_retry() {
         ([0.0, 0.0, 4.0], [3.0]),
         "a terminal error does not call `forget`"
     );
-    log.assert_tells(&["nothing is forgotten"]);
+    log.assert_tells(&["the forget of the test panics"]);
     running.stop().await.unwrap();
 }
 
@@ -144,7 +144,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
     }
     impl Drop for Grenade {
         fn drop(&mut self) {
-            panic!("the limiter fell over")
+            panic!("the limiter of the test panics")
         }
     }
     let setup: QueueSetup = Arc::new(|queue| queue.limiter = Box::new(Grenade));
@@ -155,7 +155,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         .reconciler(Recorder::new());
     for _ in 0..2 {
         let error = run(&controller).await.stop().await.unwrap_err();
-        assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter fell over"]);
+        assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
     // Dropping a run does not propagate the panic to the dropper.
     let stop = CancellationToken::new();
@@ -169,7 +169,7 @@ async fn panic_in_error_display_retries_its_key() {
     struct Unspeakable;
     impl fmt::Display for Unspeakable {
         fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-            panic!("no words")
+            panic!("the Display of the test panics")
         }
     }
     impl std::error::Error for Unspeakable {}
@@ -180,7 +180,7 @@ async fn panic_in_error_display_retries_its_key() {
     let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     assert_goes_on(&controller, &metrics, &sites, &calls).await;
-    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "no words"]);
+    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the Display of the test panics"]);
 }
 
 /// A future that never completes, and panics when it is dropped.
@@ -225,7 +225,7 @@ async fn panic_dropping_a_panic_payload_retries_its_key() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
-            panic!("the payload fell over")
+            panic!("the payload of the test panics")
         }
     }
     struct Limiter;
@@ -250,24 +250,24 @@ struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// Returns this ticket forever.
+    /// The ticket that the next calls of `pop` return.
     stale: Option<Ticket>,
     keep: bool,
-    fell_over: bool,
-    calls_after_that: Arc<AtomicUsize>,
+    has_panicked: bool,
+    calls_after_panic: Arc<AtomicUsize>,
 }
 
 impl BadOrder {
     fn called(&self) {
-        self.calls_after_that.fetch_add(self.fell_over.into(), Ordering::Relaxed);
+        self.calls_after_panic.fetch_add(self.has_panicked.into(), Ordering::Relaxed);
     }
 }
 
 impl Order<ObjectKey> for BadOrder {
     fn push(&mut self, key: Queued<'_, ObjectKey>) -> u64 {
         self.called();
-        self.fell_over |= self.push && key.key.name() == "bad";
-        assert!(!self.fell_over, "no place for this one");
+        self.has_panicked |= self.push && key.key.name() == "bad";
+        assert!(!self.has_panicked, "the push of the test panics");
         self.fifo.push(key)
     }
 
@@ -277,8 +277,8 @@ impl Order<ObjectKey> for BadOrder {
 
     fn pop(&mut self) -> Option<Ticket> {
         self.called();
-        self.fell_over |= self.pop;
-        assert!(!self.fell_over, "no next one");
+        self.has_panicked |= self.pop;
+        assert!(!self.has_panicked, "the pop of the test panics");
         let ticket = self.stale.or_else(|| Order::<ObjectKey>::pop(&mut self.fifo));
         self.stale = ticket.filter(|_| self.keep);
         ticket
@@ -300,11 +300,11 @@ async fn end_by_order(make: impl Fn() -> BadOrder + Send + Sync + 'static) -> Co
 
 #[tokio::test(start_paused = true)]
 async fn panicking_order_fails_the_run() {
-    for (push, text) in [(false, "no next one"), (true, "no place for this one")] {
+    for (push, text) in [(false, "the pop of the test panics"), (true, "the push of the test panics")] {
         let calls: Arc<AtomicUsize> = Arc::default();
-        let calls_after_that = calls.clone();
+        let calls_after_panic = calls.clone();
         let make =
-            move || BadOrder { push, pop: !push, calls_after_that: calls_after_that.clone(), ..Default::default() };
+            move || BadOrder { push, pop: !push, calls_after_panic: calls_after_panic.clone(), ..Default::default() };
         assert_tells(&end_by_order(make).await, &["\"site\"", "order", text]);
         assert_eq!(calls.load(Ordering::Relaxed), 0, "the order must not be called again");
     }
@@ -312,7 +312,7 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // A ticket without a key makes the queue panic.
+    // The order returns one ticket twice. The queue panics, because the second ticket has no key.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -324,7 +324,7 @@ async fn double_panic_fails_the_run_without_abort() {
     impl Order<ObjectKey> for Once {
         fn push(&mut self, key: Queued<'_, ObjectKey>) -> u64 {
             self.1 += 1;
-            assert!(self.1 < 2, "once is enough");
+            assert!(self.1 < 2, "the second push of the test panics");
             self.0.push(key)
         }
 
@@ -350,14 +350,13 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // So the key needs a place in the order when its guard is dropped, during the unwinding of the limiter's
-            // panic.
+            // This puts the key into the order again when its guard is dropped, while the limiter's panic unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });
     trigger.trigger(ObjectKey::new("ns", "a"));
     let error = end(run(&controller).await).await;
-    assert_tells(&error, &["\"hand\"", "order", "once is enough"]);
+    assert_tells(&error, &["\"hand\"", "order", "the second push of the test panics"]);
 }
 
 /// A source that panics in one of its methods.
@@ -373,28 +372,28 @@ enum BadSource {
 
 impl Source for BadSource {
     fn name(&self) -> &str {
-        assert!(*self != Self::Name, "no water");
-        "the tide"
+        assert!(*self != Self::Name, "the source of the test panics");
+        "panicking source"
     }
 
     fn problem(&self) -> Option<String> {
-        assert!(*self != Self::Problem, "no water");
+        assert!(*self != Self::Problem, "the source of the test panics");
         None
     }
 
     fn start(&self, _: Requests) -> Feed {
         let part = *self;
-        assert!(part != Self::Start, "no water");
+        assert!(part != Self::Start, "the source of the test panics");
         Feed {
             synced: Box::pin(async move {
-                assert!(part != Self::Sync, "no water");
+                assert!(part != Self::Sync, "the source of the test panics");
                 match part {
                     Self::RunBeforeSync => pending().await,
                     part => part != Self::Problem,
                 }
             }),
             run: Box::pin(async move {
-                assert!(matches!(part, Self::Sync | Self::Problem), "no water");
+                assert!(matches!(part, Self::Sync | Self::Problem), "the source of the test panics");
                 pending().await
             }),
         }
@@ -407,7 +406,7 @@ async fn panicking_source_fails_the_run() {
     for source in [Problem, Start, Sync, RunBeforeSync, Run] {
         let controller = Controller::named("sea").source(source).reconciler(Recorder::new());
         let error = end(run(&controller).await).await;
-        assert_tells(&error, &["\"sea\"", "the tide", "panicked", "no water"]);
+        assert_tells(&error, &["\"sea\"", "panicking source", "panicked", "the source of the test panics"]);
         let error = end(run(&controller).await).await;
         assert!(!matches!(error, ControllerError::AlreadyRunning { .. }), "{error}");
     }
@@ -417,7 +416,10 @@ async fn panicking_source_fails_the_run() {
 async fn panic_in_source_name_fails_the_run() {
     let controller = Controller::named("sea").source(BadSource::Name).reconciler(Recorder::new());
     for _ in 0..2 {
-        assert_tells(&end(run(&controller).await).await, &["\"sea\"", "name", "panicked", "no water"]);
+        assert_tells(
+            &end(run(&controller).await).await,
+            &["\"sea\"", "name", "panicked", "the source of the test panics"],
+        );
     }
 }
 
@@ -425,18 +427,23 @@ async fn panic_in_source_name_fails_the_run() {
 fn panic_in_source_problem_makes_it_unready() {
     let controller = Controller::named("sea").source(BadSource::Problem).reconciler(Recorder::new());
     let ready = Manager::new().controller(controller).status().ready().to_string();
-    assert!(["[-]sea", "the tide", "panicked", "no water"].iter().all(|part| ready.contains(part)), "{ready}");
+    assert!(
+        ["[-]sea", "panicking source", "panicked", "the source of the test panics"]
+            .iter()
+            .all(|part| ready.contains(part)),
+        "{ready}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn panicking_queue_setup_fails_the_run() {
-    let setup: QueueSetup = Arc::new(|_| panic!("no limiter to be had"));
+    let setup: QueueSetup = Arc::new(|_| panic!("the setup of the test panics"));
     let controller = Controller::named("hand")
         .source(Trigger::new())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(Recorder::new());
     for _ in 0..2 {
-        assert_tells(&end(run(&controller).await).await, &["\"hand\"", "queue", "no limiter to be had"]);
+        assert_tells(&end(run(&controller).await).await, &["\"hand\"", "queue", "the setup of the test panics"]);
     }
 }
 

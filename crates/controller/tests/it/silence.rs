@@ -1,4 +1,4 @@
-//! Programs without a tracing subscriber.
+//! Tests of programs without a tracing subscriber.
 
 use std::env;
 use std::process::{Command, Output};
@@ -10,7 +10,8 @@ use crate::support::{forbid, informer, sites_named};
 
 const CHILD: &str = "PINTLE_TEST_SILENT_CHILD";
 
-/// Runs one test of this program in a separate process, because a subscriber of any test counts for the whole process.
+/// Runs one test of this program in a separate process, because a subscriber of any other test would affect the whole
+/// process.
 fn alone(name: &str) -> Option<Output> {
     if env::var_os(CHILD).is_some() {
         return None;

@@ -36,7 +36,8 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// Applies all writes in one step. A repeated key starts another step, because the keys of a step must be distinct.
+    /// Applies the writes in one step if their keys are distinct. A repeated key starts another step, because the keys
+    /// of one step must be distinct.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -99,7 +100,7 @@ impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-/// Makes the cache usable as the known objects of a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo).
+/// Lets a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) use the cache as its known objects.
 impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
     fn list_keys(&self) -> Vec<ObjectKey> {
         self.list_keys()

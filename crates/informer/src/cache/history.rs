@@ -32,25 +32,25 @@ pub(crate) struct Past<T> {
     old: Option<Stored<T>>,
     new: Option<Stored<T>>,
     resource_version: Arc<str>,
-    /// Whether the commit of the change did not change the revision of the cache.
+    /// Whether the revision of the cache was the same before and after the commit of this change.
     is_at_rest: bool,
 }
 
 /// The last changes of a cache, up to a maximum number.
 pub(super) struct History<T> {
-    /// The number of changes that each guard needs. The maximum applies.
+    /// The number of changes that each guard requests. The history keeps as many changes as the largest request.
     bounds: Vec<usize>,
     /// Oldest first.
     changes: VecDeque<Past<T>>,
     /// The revision before the first change.
     since: Arc<str>,
-    /// Whether some changes at the revision `since` are forgotten. If so, only changes since a later revision can be
-    /// queried.
+    /// Whether the history has forgotten some changes at the revision `since`. If so, a query must ask for changes
+    /// since a later revision.
     is_after: bool,
 }
 
 impl<T> History<T> {
-    /// Adds a guard that needs the last `bound` changes.
+    /// Adds a guard that requests the last `bound` changes.
     fn add(&mut self, bound: usize, resource_version: &str) {
         if !self.is_on() {
             (self.since, self.is_after) = (resource_version.into(), false);
@@ -58,7 +58,7 @@ impl<T> History<T> {
         self.bounds.push(bound);
     }
 
-    /// Removes a guard. Returns the changes that no other guard needs.
+    /// Removes a guard. Returns the changes that no other guard requests.
     fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
         if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
             self.bounds.swap_remove(at);
@@ -167,8 +167,9 @@ impl<T> Default for Memory<T> {
     }
 }
 
-/// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). Dropping it removes its bound. The
-/// bounds of other guards still apply. After the last guard, the cache forgets its history.
+/// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). Dropping the
+/// guard withdraws its request. The requests of other guards still apply. When the last guard is dropped, the cache
+/// forgets its history.
 #[must_use = "the cache forgets its changes as soon as this is dropped"]
 pub struct HistoryGuard<T> {
     memory: Arc<Memory<T>>,
@@ -184,7 +185,7 @@ impl<T> HistoryGuard<T> {
 
 impl<T> Drop for HistoryGuard<T> {
     fn drop(&mut self) {
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         let forgotten = self.memory.change(|history| history.remove(self.changes));
         drop(forgotten);
     }
@@ -196,7 +197,7 @@ impl<T> fmt::Debug for HistoryGuard<T> {
     }
 }
 
-/// Whether both are the same object or both are `None`.
+/// Whether the two values are the same object, or both are `None`.
 pub(super) fn is_same<T>(old: Option<&Stored<T>>, new: Option<&Stored<T>>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => old.is_same(new),

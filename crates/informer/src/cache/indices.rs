@@ -22,7 +22,7 @@ pub trait IndexValues {
     ///
     /// # Errors
     ///
-    /// Returns the error of the function.
+    /// Returns the error of the index function.
     fn into_values(self) -> Result<Vec<String>, BoxError>;
 }
 
@@ -89,16 +89,16 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 }
 
 impl<T: Object> Cache<T> {
-    /// Adds an index over the values that `function` returns for each object. When this returns, the index contains all
-    /// stored objects. Meanwhile reads and writes continue.
+    /// Adds an index over the values that `function` returns for each object. When this method returns, the index
+    /// contains all stored objects. Reads and writes continue during the call.
     ///
     /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. It must always return the same
     /// values for the same object, so the values may depend only on the object. The cache holds no lock while it calls
     /// `function`.
     ///
-    /// The cache drops `function` and its captured values when the informer of the cache ends, and otherwise when the
-    /// cache itself is dropped. A captured handle to that informer keeps the informer running. A captured
-    /// [`Lister`](crate::Lister) no longer does after `function` has used it once.
+    /// The cache of an informer drops `function` and its captured values when the informer ends. Any other cache drops
+    /// them when the cache itself is dropped. If `function` captures a handle to the informer, the informer keeps
+    /// running. A captured [`Lister`](crate::Lister) keeps it running only until `function` has used the lister once.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl<T: Object> Cache<T> {
         self.add(name.into(), Function::OfObject(Arc::new(move |object: &T| function(object).into_values())))
     }
 
-    /// Adds an index over the values that `function` returns for the metadata of each object, as [`add_index`](Self::add_index) does. Such an
-    /// index decodes no object.
+    /// Adds an index over the values that `function` returns for the metadata of each object, as
+    /// [`add_index`](Self::add_index) does. The cache decodes no object to compute these values.
     ///
     /// # Errors
     ///
@@ -139,8 +139,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // From here on, each write computes the values of the new index as well. The objects that already exist follow
-        // below.
+        // From here on, each write also computes the values of the new index. The code below computes the values of
+        // existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -168,8 +168,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices, even if its content is the same. Writers compare the address of the list, so
-        // writes that were prepared while the index could still fail are prepared again.
+        // Replace the list of indices by an equal list at another address. Writers compare the addresses. So they
+        // repeat each preparation that they began while the index could still fail.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -228,7 +228,8 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // Closing a cache only removes the functions of its indices, so the prepared values are still right.
+            // If the cache was closed meanwhile, only the functions of its indices were removed, so the prepared values
+            // are still right.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
                 // `committed` contains the replaced objects, so they are dropped after the lock is released.
@@ -277,7 +278,7 @@ impl<T: Object> Cache<T> {
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// `None` for the namespace index, and after the end of the informer.
+    /// The index function. `None` for the namespace index, and after the end of the informer.
     function: Option<Function<T>>,
     /// The first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
     ready: Arc<AtomicU64>,
@@ -331,7 +332,7 @@ impl<T: Object> Index<T> {
 
     /// Records the failure of an index that is not ready. It will never be ready.
     fn fail(&self, error: IndexFailed) {
-        // Ignore the result: the first failure stays.
+        // Ignore the result, because only the first failure is recorded.
         _ = self.failure.set(error);
     }
 
@@ -349,7 +350,7 @@ impl<T: Object> Index<T> {
         matches!(self.function, Some(Function::OfObject(_)))
     }
 
-    /// Calls the index function. A panic is returned as an error. An object that cannot be decoded has no values.
+    /// Calls the index function. Returns a panic as an error. Returns no values for an object that cannot be decoded.
     pub(crate) fn values(&self, key: &ObjectKey, object: &Stored<T>) -> Result<Vec<String>, IndexFailed> {
         let called = match &self.function {
             None => return Ok(Vec::new()),
@@ -387,8 +388,8 @@ impl IndexFailed {
     }
 }
 
-/// Returns the values of all indices for an object, and the failures of index functions. Each value comes with the number of its index. If
-/// an index that is not ready fails, the failure is recorded in the index instead.
+/// Returns the values of all indices for an object, and the failures of index functions. Each value is paired with the
+/// number of its index. The failure of an index that is not ready is recorded in the index and is not returned.
 fn values<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,

@@ -27,12 +27,12 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks although there was no commit.
+    /// Wakes the waiting tasks, even if there was no commit.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }
 
-    /// Counts a waiting task, until the result is dropped.
+    /// Counts the caller as a waiting task until it drops the returned value.
     pub(super) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)
@@ -40,7 +40,7 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Returns a future that completes with the next announcement after this call.
+    /// Returns a future that completes when the waiting tasks are next woken after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

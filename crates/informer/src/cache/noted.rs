@@ -24,8 +24,8 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The writer lock of the store. Dropping it, also by a panic, marks its commits as recorded. The store drops the
-/// superseded versions only after that, because dropping them may take as long as the commits did.
+/// The writer lock of the store. When the lock is dropped, even by a panic, its commits are marked as recorded. The
+/// store drops the superseded versions afterwards, because that may take as long as the commits.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -61,7 +61,7 @@ impl<T: Object> Cache<T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the last visible commit is recorded, so that a reader finds the entries of that commit.
+    /// Waits until the entries of the last visible commit are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// After the record, the writer may still be busy with superseded versions or with the next commit. The reader does
-    /// not wait for that.
+    /// After a writer has recorded its commit, it may still drop superseded versions or start the next commit. The
+    /// reader does not wait for either.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();

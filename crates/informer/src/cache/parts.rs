@@ -17,11 +17,11 @@ use crate::selection::Selection;
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// How often [`Namespaces`] had changed when the parts were set. `None` before that.
+    /// The number of changes of the [`Namespaces`] before the parts were set. `None` if they are not set yet.
     choice: Option<u64>,
-    /// Whether the set of parts has changed since the first one.
+    /// Whether the set of parts was replaced by another set.
     has_changed: bool,
-    /// The newest revision of any part so far, including removed parts. It goes back if a list returns an older
+    /// The newest revision of any part so far, including removed parts. It decreases only if a list returns an older
     /// revision.
     newest: String,
     /// `None` for a cache without an informer.
@@ -40,7 +40,7 @@ struct Part {
     revision: String,
     /// The revision up to which the store contains all changes.
     reached: String,
-    /// How often the selectors had changed when the last list began. `None` before the first list.
+    /// The number of selector changes before the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
@@ -69,8 +69,8 @@ impl Parts {
         }
     }
 
-    /// Records the progress of a part's source. Returns the revision of the store after the caller has stored the list
-    /// or change.
+    /// Records the progress of a part's source. Returns the revision that the store has once the caller has stored the
+    /// list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -102,15 +102,15 @@ impl Parts {
         &self.newest
     }
 
-    /// Records that the store contains everything that the source of the part has delivered.
+    /// Records that the store contains all lists and changes that the source of the part has delivered.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.reached.clone_from(&part.revision);
         }
     }
 
-    /// Returns the revision up to which the store contains all changes of a namespace. `None` means the revision of the store. The result
-    /// is empty if the namespace was not listed yet.
+    /// Returns the revision up to which the store contains all changes of a namespace. For `None`, returns the revision
+    /// of the whole store. The result is empty if the namespace has not been listed yet.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
@@ -142,8 +142,8 @@ impl Parts {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a list of the part. `choice` says how often the selectors had changed when the
-    /// list began.
+    /// Records that the store contains a list of the part. `choice` is the number of selector changes before the list
+    /// began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {

@@ -11,10 +11,10 @@ use crate::publisher::was_replaced;
 use crate::stored::Stored;
 
 impl<T: Object> Cache<T> {
-    /// Returns an entry for each object whose newest state is not stored, in the order of the keys. The object cannot
-    /// be decoded, or an index function failed on it. The entries include all commits that are visible. The call may
-    /// wait until the entries of the last commit are complete. An object that is [decoded when it is
-    /// read](crate::DecodePolicy::OnRead) is listed from its first read or check on.
+    /// Returns an entry for each object whose newest state is not stored, in the order of the keys. A state is not
+    /// stored if it cannot be decoded, or if an index function failed on it. The result covers all visible commits. The
+    /// call may wait until the entries of the last commit are complete. An object that is [decoded when it is
+    /// read](crate::DecodePolicy::OnRead) has no entry before its first read or check.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         let found = self.found();
@@ -60,12 +60,12 @@ impl<T: Object> Cache<T> {
         self.store.get(key).map(|known| known.resource_version().to_owned())
     }
 
-    /// Whether the undecodable `entry` is another object than the cached object with this key.
+    /// Whether the undecodable `entry` and the cached object with this key are different objects.
     pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the undecodable entries of the keys in `mended`, and adds new entries.
+    /// Removes the entries of the keys in `mended`, whose objects can be decoded again, and adds new entries.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,

@@ -14,7 +14,7 @@ pub(crate) struct WriteResult<T> {
     pub(crate) before: Option<Stored<T>>,
     /// The reason why the object was not stored, if it was refused.
     pub(super) refused: Option<IndexFailed>,
-    /// The failures of index functions on the object. It is stored without the values of these indices.
+    /// The failures of index functions on the object. The object is stored without the values of these indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
@@ -22,9 +22,10 @@ pub(crate) struct WriteResult<T> {
 pub(crate) struct Replaced<T> {
     /// The objects that are not in the list, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
-    /// The objects of the list, each with the previous object of its key.
+    /// The objects of the list. Each is paired with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// The failures of index functions on objects of the list. They are stored without the values of these indices.
+    /// The failures of index functions on objects of the list. These objects are stored without the values of these
+    /// indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
@@ -44,7 +45,7 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// Whether the stored object has the same key but another uid. That object was deleted.
+    /// Whether the stored object has the same key but another uid. If so, the stored object was deleted on the server.
     pub(super) was_replaced: bool,
 }
 

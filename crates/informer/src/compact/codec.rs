@@ -1,8 +1,9 @@
 //! A compressor for texts of a few kilobytes that resemble known texts: LZ77, with a dictionary that is hashed once.
 //!
-//! Two additions make it suitable for API objects. First, if two objects differ in one field, its value usually has the
-//! same length in both. So the text after the field is copied from the same distance as the text before it, and this
-//! copy takes one byte. Second, two hexadecimal digits, as in uids and digests, take one byte.
+//! Two additions make the compressor suitable for API objects. First, if two objects differ in one field, the value of
+//! that field usually has the same length in both. So the text before and the text after the field are copied from the
+//! same distance, and the second copy takes one byte. Second, two hexadecimal digits, as in uids and digests, take one
+//! byte.
 //!
 //! The compressed form is a sequence of items. The first byte of an item determines its type and its length n:
 //!
@@ -13,8 +14,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If n of a copy has the maximum that the first byte can express, a number to add to n follows. It has seven bits in
-//! each byte, the lowest bits first.
+//! If the first byte of a copy has its maximum n, another number follows, which is added to n. That number has seven
+//! bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -31,7 +32,7 @@ const WINDOW: usize = u16::MAX as usize;
 /// Maps the hash of a short byte sequence to its last position. The sequences are as long as the shortest copy.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// The position plus one. 0 means none.
+    /// The position plus one. 0 means that there is no position.
     places: Box<[u32]>,
     shift: u32,
 }
@@ -65,7 +66,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
     let mut out = Vec::with_capacity((text.len() - begin) / 4);
-    // `out` contains everything before `done`.
+    // `out` contains the compressed form of the text before `done`.
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
@@ -197,7 +198,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes the first byte of a copy, and the rest of its length.
+/// Writes the first byte of a copy, and the additional bytes of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);
@@ -259,7 +260,7 @@ mod tests {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
         assert_eq!(round_trip(known, "", known), 3);
         assert_eq!(round_trip("", known, known), 3);
-        // Another date of the same length costs the date and two items.
+        // If only a date differs, the text costs the ten bytes of the date, and the first bytes of two more items.
         let other = known.replace("2026-08-05", "1999-12-31");
         assert_eq!(round_trip(known, "", &other), 3 + 1 + 10 + 1);
         assert_eq!(round_trip("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
@@ -284,7 +285,7 @@ mod tests {
         assert!(round_trip(&far, "", &far[..8]) > 3);
     }
 
-    /// Returns texts with repetitions, near and far.
+    /// Returns texts with repetitions at small and large distances.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[0-9a-f]{1,90}",

@@ -8,7 +8,7 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Metadata that several objects share, as JSON until its first read. The compressor can also copy from this JSON.
+/// Metadata that several objects share. It is JSON until it is first read. The compressor can also copy from this JSON.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
@@ -43,7 +43,8 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Reserve as many free entries as remain. If the cleanup removed few entries, the next cleanup comes later.
+            // Reserve space for as many new entries as there are entries left. So the time between two cleanups grows
+            // with the table.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

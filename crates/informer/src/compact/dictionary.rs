@@ -26,7 +26,7 @@ struct GrowingText {
     places: Places,
 }
 
-/// The maximum size of a dictionary. A larger one would hardly improve compression.
+/// The maximum size of a dictionary. A larger dictionary would hardly improve the compression.
 const MAX_LEN: usize = 32 << 10;
 
 /// The maximum number of bytes that one object adds to a dictionary.
@@ -36,8 +36,8 @@ const MAX_OBJECT_LEN: usize = 8 << 10;
 /// about one object of each sort. A ratio of 7 adds too few.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` does not know the
-/// informer.
+/// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` has no access to
+/// the informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Recently decoded objects. The address of a compressed object determines its slot, which other addresses share. A new
-/// object replaces the one in its slot.
+/// Recently decoded objects. The address of a compressed object determines its slot. Several addresses share a slot,
+/// and a new object replaces the previous object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 
@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         drop(before);
     }
 

@@ -21,11 +21,11 @@ pub(super) struct Record {
     /// Name, namespace, uid and resourceVersion, then the compressed JSON. They share one allocation, because
     /// allocators round up each allocation.
     data: Box<[u8]>,
-    /// Where the name, namespace, uid and resourceVersion end in `data`.
+    /// The end positions of the name, namespace, uid and resourceVersion in `data`.
     ends: [u32; 4],
     /// The length of the JSON.
     size: u32,
-    /// The length of the dictionary at the compression of this object.
+    /// The length of the dictionary when this object was compressed.
     learnt: u32,
     generation: i64,
     is_terminating: bool,

@@ -1,4 +1,4 @@
-//! Checks objects that nothing has decoded, while the informer is idle.
+//! Checks objects that were never decoded, while the informer is idle.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,13 +15,14 @@ use crate::stored::{Record, Source, Stored};
 /// An informer without a write for this time is idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits for an idle informer. After that, it runs while writes go on, in a tenth of the time.
+/// How long a check waits until the informer is idle. After that, the check also runs between writes, for a tenth of
+/// the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects that are checked at once. It takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds objects that cannot be decoded, and handles those that readers find.
+/// Finds objects that cannot be decoded. Also handles such objects that readers have found.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {

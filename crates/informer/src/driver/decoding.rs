@@ -36,7 +36,8 @@ const BATCH_BYTES: usize = 256 << 10;
 /// The maximum number of items in a batch. It applies to sources that always have an item ready.
 const BATCH_ITEMS: usize = 200;
 
-/// The maximum number of bytes that are decoded in place. Decoding them is short enough for a current-thread runtime.
+/// The maximum number of bytes that are decoded in place. Decoding so few bytes does not delay other tasks of a
+/// current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
 /// The maximum number of items that are decoded in place. Each item may call a transform, which is user code and may be
@@ -46,7 +47,7 @@ const INLINE_ITEMS: usize = 16;
 /// The maximum number of batches in flight. It bounds the memory if the source is faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
-/// An item that knows the number of its bytes to decode.
+/// An item with a known number of bytes to decode.
 pub(super) trait RawSize {
     fn raw_size(&self) -> usize;
 }

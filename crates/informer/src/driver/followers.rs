@@ -19,7 +19,7 @@ use crate::publisher::Publisher;
 /// The drivers of an informer of several namespaces, each in its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Creates a driver. The string is the newest revision of all other drivers.
+    /// Creates a driver for a part. The string is the newest revision of all other drivers.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
@@ -48,7 +48,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the last handle to the set was dropped, so the set cannot change any more.
+                // An error means that the last handle to the set was dropped. The set cannot change any more.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }

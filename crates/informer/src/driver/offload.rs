@@ -49,7 +49,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
             let job = queued.0.clone();
             let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
             if thread.is_err() {
-                // The operating system has no thread left, so block this one.
+                // The operating system cannot start a thread, so run the function on this thread.
                 run(&queued.0);
             }
             answered.await
@@ -73,7 +73,8 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that the first free thread takes. Dropping this value cancels the function if it has not started.
+/// A function that runs on the first thread that is free. Dropping this value cancels the function if it has not
+/// started.
 struct Queued(Job);
 
 impl Queued {
@@ -107,8 +108,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static FREED: Notify = Notify::const_new();
 
 impl Permit {
-    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. A waiting task has no place in a queue, so a task
-    /// that is never polled again does not block others.
+    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Waiting tasks form no queue, so a task that is never
+    /// polled again does not block other tasks.
     async fn wait() -> Option<Self> {
         let wait = async {
             loop {

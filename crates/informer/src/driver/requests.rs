@@ -23,7 +23,7 @@ use crate::stored::Stored;
 /// Executes the requests of a driver. Holds the open watch and the permit of the current list.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// The request line for errors.
+    /// The request line, for error messages.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
@@ -51,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// The progress of a page is reported each time that this number of objects was received.
+/// A list reports its progress whenever this many more objects of a page have arrived.
 const PROGRESS: usize = 100;
 
 enum Part<T> {

@@ -13,7 +13,7 @@ use crate::cache::version::is_older;
 use crate::namespaces::Place;
 use crate::{InformerState, ListProgress, StopCause};
 
-/// A driver reports its state through this handle.
+/// The handle through which a driver reports its state.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
@@ -35,11 +35,11 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The last change of the variant of a part's state, or the end.
+    /// The time at which the state of any part last changed its variant, or at which the informer ended.
     since: Option<Instant>,
-    /// The degraded state of the last failure of any part, and the time of the failure.
+    /// The time of the last failure of any part, and the degraded state that the failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
-    /// The number of state changes that waiting tasks were notified of.
+    /// The number of state changes for which waiting tasks were woken.
     version: u64,
 }
 
@@ -80,7 +80,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state, and the number of changes that waiting tasks were notified of.
+    /// Returns the state, and the number of state changes for which waiting tasks were woken.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -110,7 +110,8 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time since when the state has its variant, and the time and the degraded state of the last failure.
+    /// Returns the time at which the state last changed its variant, and the time and the degraded state of the last
+    /// failure.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();
         (inner.since, inner.last_failure.clone())
@@ -178,8 +179,8 @@ impl States {
     }
 }
 
-/// Merges the states of all parts. A failure has priority, and the oldest one is returned. Otherwise the result is the progress of the
-/// lists, or the lowest revision if all lists are complete.
+/// Merges the states of all parts. If any part has failed, returns the oldest failure. Otherwise the result is the
+/// progress of the lists, or the lowest revision if all lists are complete.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

@@ -8,16 +8,16 @@ use super::Overlay;
 
 /// An [`ObjectApi`] whose writes an [`Overlay`] shows at once: see [`Overlay::api`].
 ///
-/// The overlay shows the response of the server, without the projection and the transform of the informer. Deletions
-/// need more requests. If the cache lacks the object, a GET before the deletion finds out its uid. A GET after the
-/// deletion checks whether the object is gone or waits for finalizers. If that GET fails, the overlay shows the object
-/// until the cache has the deletion. The same happens if another client has deleted and recreated the object, and the
-/// cache has not seen the new object yet.
+/// The overlay shows the response of the server, without the projection and the transform of the informer. A deletion
+/// sends up to two additional requests. If the cache lacks the object, a GET before the deletion finds out its uid. A
+/// GET after the deletion checks whether the object is gone or waits for finalizers. If that GET fails, the overlay
+/// shows the object until the cache has the deletion. The same happens if another client has deleted and recreated the
+/// object, and the cache has not seen the new object yet.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may have executed a write or not, and the overlay does not show
-/// that write.
+/// Dropping a future cancels the request. The server may or may not have executed a write. The overlay does not show
+/// it.
 ///
 /// # Examples
 ///

@@ -20,11 +20,11 @@ use super::line::{Line, Record, Source};
 
 /// Replays a recording of a [`Recorder`](super::Recorder): a source for an informer in a test.
 ///
-/// Requests are answered in their recorded order, each with the recorded delay. With tokio's clock paused, the replay
-/// of a night takes no time. The options of a request are not compared. But if a list is requested where a watch was
-/// recorded, or the reverse, the request fails. The state of the informer then shows the error. After the last recorded
-/// answer, requests stay pending. If the file was truncated, for example because the recording process was killed, all
-/// complete entries are replayed. Anything after a `FULL` or `LOST` entry is ignored.
+/// Requests are answered in their recorded order, each with the recorded delay. If tokio's clock is paused, even the
+/// replay of a whole night is over at once. The options of a request are not compared. But if a list is requested where
+/// a watch was recorded, or the reverse, the request fails. The state of the informer then shows the error. After the
+/// last recorded answer, requests stay pending. If the file was truncated, for example because the recording process
+/// was killed, all complete entries are replayed. Anything after a `FULL` or `LOST` entry is ignored.
 ///
 /// The informer chooses the delays between requests. To reproduce them, use the same
 /// [`seed`](crate::InformerConfig::seed) as in the recorded process.

@@ -148,8 +148,8 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Ends the recording with an entry that says why. It overwrites the last incomplete entry, so there is space for
-    /// it even on a full disk.
+    /// Ends the recording with an entry that says why. This entry overwrites the last incomplete entry, so it fits even
+    /// on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");

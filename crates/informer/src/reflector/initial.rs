@@ -20,7 +20,7 @@ pub(super) struct Initial<T> {
     /// The hash of each object's key, and the position of the object.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// When the last new object arrived. Before that, when the stream was opened.
+    /// When the last new object arrived, or when the stream was opened if no object has arrived.
     pub(super) progressed: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! Lists in pages, and how the reflector continues after a failed page.
+//! Paged lists. Also decides how the reflector continues after a failed page.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -45,7 +45,8 @@ impl<T: Object> Reflector<T> {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             resource_version: resource_version.to_owned(),
-            // Without a match, servers read a revision with a limit as a request for exactly that revision.
+            // Without `resourceVersionMatch`, a server takes a revision with a limit as a request for exactly that
+            // revision.
             resource_version_match: (is_bound && limit > 0).then_some(ResourceVersionMatch::NotOlderThan),
             limit,
             ..ListOptions::default()

@@ -95,7 +95,7 @@ impl<T: Object> Reflector<T> {
             self.version_unavailable = true;
             return self.open_stream().into();
         }
-        // If the server asks for a delay, a plain list at once would ignore that.
+        // If the server asks for a delay, do not send a plain list at once.
         if is_passing(&error) || error.retry_after.is_some() {
             return self.delay(now, Some(ReflectorError::watch(error)), Then::StreamingList);
         }

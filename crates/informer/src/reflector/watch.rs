@@ -15,11 +15,12 @@ pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// in a row look like an endless loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of unanswered watch requests in a row that are repeated. After the next one, the reflector lists.
+/// The number of unanswered watch requests in a row that are repeated. After one more unanswered request, the reflector
+/// lists.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// The bookmark period of kube-apiserver. If two bookmarks arrive in shorter succession, that does not prove a shorter
-/// period.
+/// The bookmark period of kube-apiserver. Two bookmarks may arrive in shorter succession although the period is not
+/// shorter.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// An open watch.
@@ -27,7 +28,7 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// When the last event arrived. Before that, when the watch was opened.
+    /// When the last event arrived, or when the watch was opened if no event has arrived.
     last_received: Instant,
     /// When the last bookmark arrived, if any.
     bookmarked: Option<Instant>,
@@ -59,8 +60,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // An open watch clears every failure except short watches. A watch clears those once it has lasted long
-                // enough.
+                // When a watch opens, every failure is cleared, except the failure of a short watch. That failure is
+                // cleared once a watch has lasted long enough.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -202,8 +203,8 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Whether the ended watch was successful. It was if it lasted long enough, or if it delivered events and there
-    /// were not too many short watches in a row. A success resets the delays.
+    /// Whether the ended watch was successful. A watch is successful if it lasted long enough. A shorter watch is
+    /// successful if it delivered events and few short watches came right before it. A success resets the delays.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };

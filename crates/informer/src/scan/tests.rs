@@ -112,8 +112,8 @@ fn scan_ends_after_the_metadata() {
     assert_eq!(&*outline.pruned(json), br#"{"metadata":{"name":"a"},"spec":"#);
 }
 
-/// Returns objects with field names that the scanner handles. The names occur at places where they matter and at
-/// others.
+/// Returns objects with field names that the scanner handles. The names occur at the paths that the scanner looks for,
+/// and at other paths.
 fn object() -> impl Strategy<Value = Value> {
     let names = [
         "metadata",

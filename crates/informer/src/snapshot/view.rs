@@ -38,11 +38,11 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait meanwhile. Readers do not wait.
+    /// Takes a snapshot of each cache. Writers of these caches wait during this call. Readers do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // A fixed order of the locks prevents deadlocks between two views. Each cache is locked once.
+        // Take the locks in a fixed order, so that two views cannot deadlock. Lock each cache once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());

@@ -15,8 +15,8 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that these pins need, and that no pin of a newer stamp needs. They are in chunks,
-    /// because all records may be superseded, and growing one vector of them would take long.
+    /// The superseded versions that these pins need, and that no pin of a newer stamp needs. The versions are in
+    /// chunks, because there may be one for each record, and growing a single large vector would take long.
     kept: Vec<Vec<Kept>>,
 }
 
@@ -44,7 +44,7 @@ impl Now {
     }
 
     /// Removes one pin of a stamp. Returns the versions that were kept for it. Other pins may still need them, so the
-    /// caller must settle them.
+    /// caller must pass them to `Store::settle`.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;

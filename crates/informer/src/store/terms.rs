@@ -6,7 +6,7 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is a value of an index. It exists as long as a version in the store has it.
+/// The terms of a shard. A term is a value of an index. A term exists as long as a version in the store has that term.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,

@@ -23,7 +23,7 @@ pub(crate) struct Replaced<V> {
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// Counts of a commit that is not visible yet, and the versions that it supersedes.
+/// The counts of a commit that is not visible yet, and the versions that the commit supersedes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,

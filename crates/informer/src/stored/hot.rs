@@ -7,8 +7,8 @@ use super::record::{Cooled, Record};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 
-/// The decoded objects of an informer. If they exceed the budget, a clock hand removes objects that were not read since it last passed them
-/// and that no reader holds.
+/// The decoded objects of an informer. If they exceed the budget, a clock hand moves over them in rounds. It removes
+/// each object that was not read since the previous round and that no reader holds.
 pub(super) struct Hot<T> {
     limit: usize,
     ring: Mutex<Ring<T>>,
@@ -24,7 +24,8 @@ struct Ring<T> {
 /// each further read slow.
 const STEPS: usize = 8;
 
-/// The estimated number of bytes that an object takes for each byte of its JSON, besides its own size. A pod of k8s-openapi takes 5.9.
+/// The estimated number of bytes that an object takes for each byte of its JSON, in addition to the size of its type. A
+/// pod of k8s-openapi takes 5.9.
 const PER_JSON_BYTE: usize = 6;
 
 impl<T> Hot<T> {

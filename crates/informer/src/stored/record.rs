@@ -22,7 +22,7 @@ pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
     /// Name, namespace, uid and resourceVersion, and then the JSON. They share one allocation.
     data: Box<[u8]>,
-    /// Where the name, the namespace, the uid and the resourceVersion end in `data`.
+    /// The end positions of the name, the namespace, the uid and the resourceVersion in `data`.
     ends: [u32; 4],
     /// The position of the metadata in the JSON.
     metadata_at: Range<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Record<T> {
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
-    /// The state that reads return if this one cannot be decoded. `None` once this one was decoded.
+    /// The earlier state that reads return if this state cannot be decoded. `None` once this state was decoded.
     earlier: Mutex<Option<Stored<T>>>,
     /// The labels, annotations, finalizers and owners after their first read.
     more: OnceLock<Box<ObjectMeta>>,
@@ -70,7 +70,7 @@ thread_local! {
 }
 
 impl<T> Record<T> {
-    /// Creates a record. Returns `None` if the object is too large for one.
+    /// Creates a record. Returns `None` if the object is too large for a record.
     pub(crate) fn new(source: &Arc<Source<T>>, content: &Content<'_>) -> Option<Self> {
         let size: usize = content.json.iter().map(|part| part.len()).sum();
         let head: usize = content.head.iter().map(|text| text.len()).sum();
@@ -127,7 +127,8 @@ impl<T> Record<T> {
         object
     }
 
-    /// Decodes the object, if nothing has decoded it yet, to find out whether that works. The decoded object is dropped.
+    /// Decodes the object to find out whether it can be decoded. Does nothing if the object was decoded before. The
+    /// decoded object is dropped.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
             drop(self.decode());
@@ -188,8 +189,8 @@ impl<T> Record<T> {
         self.earlier.lock().clone()
     }
 
-    /// Sets the state to which reads fall back: `known` if it was decoded before, and otherwise the state to which `known` falls back. So
-    /// the states between two decoded ones do not stay in memory.
+    /// Sets the state to which reads fall back: `known` if it was decoded before, and otherwise the state to which
+    /// `known` falls back. So states between two decoded states do not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(_) => known.clone(),

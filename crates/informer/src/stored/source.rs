@@ -1,4 +1,4 @@
-//! What all objects of one informer share: how they are decoded, and the decoded objects that stay in memory.
+//! The decoder and the budget of decoded objects, which all objects of one informer share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -20,7 +20,7 @@ pub(crate) struct Source<T> {
     pub(super) hot: Hot<T>,
     /// The objects that were found to be undecodable, and that the informer has not handled yet.
     found: Mutex<Vec<Found<T>>>,
-    /// Whether objects were stored that nothing has decoded.
+    /// Whether there are stored objects that were never decoded.
     has_unchecked: AtomicBool,
     /// Notified when an object is stored, or found to be undecodable.
     pub(crate) changed: Notify,
@@ -71,14 +71,14 @@ impl<T> Source<T> {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records that an object was stored that nothing has decoded.
+    /// Records that an object was stored without being decoded.
     pub(crate) fn stored_unchecked(&self) {
         if !self.has_unchecked.swap(true, Ordering::AcqRel) {
             self.changed.notify_one();
         }
     }
 
-    /// Returns whether such objects were stored since the last call.
+    /// Returns whether objects were stored without being decoded since the last call.
     pub(crate) fn take_unchecked(&self) -> bool {
         self.has_unchecked.swap(false, Ordering::AcqRel)
     }

@@ -11,8 +11,8 @@ use pintle_meta::Object;
 use super::{Queue, Subscription};
 use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 
-/// The events of a [`Subscription`] in a channel, for threads without a runtime. A receiver may take as long as it
-/// needs for an event.
+/// The events of a [`Subscription`] in a channel, for threads without a runtime. There is no time limit for a receiver
+/// to handle an event.
 ///
 /// A dedicated thread moves events into the channel and waits while the channel is full. Further events wait in the
 /// subscription. [`Subscription`] describes how many events it stores. Several threads may receive. Each event goes to
@@ -92,7 +92,7 @@ impl<T: Object> EventChannel<T> {
     }
 
     /// Returns a handle that reports when the channel has taken all initial events. With a capacity of 0, this means
-    /// that receivers have taken them. Only a receiver knows when it has handled them.
+    /// that receivers have taken them. The handle does not report whether receivers have handled these events.
     pub fn sync_handle(&self) -> SyncHandle {
         self.synced.clone()
     }

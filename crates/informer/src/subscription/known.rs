@@ -15,7 +15,8 @@ use crate::stored::{Readability, Stored};
 /// objects. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
 
-/// The keys whose objects could not be read when the queue delivered them. The subscriber knows nothing about them.
+/// The keys whose objects could not be read when the queue delivered them. The subscriber has not received these
+/// objects.
 #[derive(Default)]
 pub(super) struct Unknown(Mutex<HashSet<ObjectKey>>);
 
@@ -49,8 +50,8 @@ impl<T: Object> Queue<T> {
         std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).0)
     }
 
-    /// Checks that the objects of a change can be read. Changes of objects that the subscriber does not know become additions, or are
-    /// dropped. The flag says whether an object was decoded.
+    /// Checks that the objects of a change can be read. If the subscriber has not received the object yet, the change
+    /// becomes an addition or is dropped. Also returns whether an object was decoded.
     fn known(&self, (key, change): KeyedChange<T>) -> (Option<KeyedChange<T>>, bool) {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {

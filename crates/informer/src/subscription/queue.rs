@@ -70,7 +70,8 @@ struct State<T> {
     /// The waker of the subscriber. There is at most one, because taking an event needs `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// Whether the subscriber is still handling an initial event. It is until it asks for the next event.
+    /// Whether the subscriber is still handling an initial event. The subscriber has handled an event when it asks for
+    /// the next one.
     initial_in_hand: bool,
     is_closed: bool,
     /// Whether the subscriber was dropped, so that new changes are dropped too.
@@ -90,8 +91,8 @@ struct Done<T> {
     undelivered: Vec<Stored<T>>,
 }
 
-/// The actions after a change of a queue: it drops objects and wakes the subscriber. Both may run user code, so they
-/// happen when this value is dropped, without locks of this crate.
+/// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both may run user code. So they
+/// run when this value is dropped, which happens without locks of this crate.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -110,7 +111,8 @@ struct InitialObjects<T> {
 /// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// Keys that have changed since the start of the resync. The subscriber receives these changes anyway.
+    /// Keys that have changed since the start of the resync. The resync skips them, because the subscriber receives the
+    /// changes.
     changed: HashSet<ObjectKey>,
 }
 
@@ -125,7 +127,7 @@ enum Popped<T> {
     Unfinished,
 }
 
-/// The maximum number of entries that are skipped in one critical section.
+/// The maximum number of entries that one critical section skips.
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
@@ -216,7 +218,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Dropped without the lock, because it runs a user's `Drop`.
+        // Drop the values without the lock, because this runs users' `Drop` code.
         drop((left, aftermath));
     }
 

@@ -362,7 +362,7 @@ fn store_transaction_is_one_step() {
     assert_eq!(received(&cache, "50"), ["b@50", "b@51"], "the deletion without a revision, and the last write");
 }
 
-/// Adding an index fails, and writes run at the same time. The writes and their readers are not affected.
+/// Adds an index that fails while writes run. The writes and their readers are not affected.
 #[test]
 fn failed_add_index_does_not_affect_concurrent_writes() {
     let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));

@@ -180,7 +180,7 @@ async fn objects_of_events_are_readable_after_eviction() {
     }
 }
 
-/// Counts calls of both kinds of methods.
+/// A handler that sums up the numbers of all existing objects.
 #[derive(Clone, Default)]
 struct Calls(Arc<AtomicUsize>);
 

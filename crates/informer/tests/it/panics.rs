@@ -57,7 +57,8 @@ async fn panicking_error_handler_does_not_stop_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metrics_provider_is_not_called_again() {
-    /// Where the metrics provider panics: in any of its methods, or when a metric of one kind is used and dropped.
+    /// Where the metrics provider panics. With `Any`, each of its methods panics. With another variant, the use and the
+    /// drop of a metric of that kind panic.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,
@@ -245,7 +246,8 @@ async fn panicking_metadata_affects_only_its_object() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // Fix each object, and break the good one in the same way. Check the cache after the watch events and after a list.
+        // Fix each bad object, and break the good object in the same way. Check the cache after the watch events and
+        // after a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));

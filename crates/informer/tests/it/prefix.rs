@@ -28,7 +28,7 @@ enum Operation {
     PutBroken(usize),
     /// Changes the shape of an object at its current version. Lists then return the new shape.
     Reshape(usize),
-    /// Makes the watch send the next change twice at the same version, in two shapes.
+    /// Makes the watch send the next change twice. Both events have the same version of the object, in two shapes.
     Echo,
     Delete(usize),
     DeleteSilently(usize),

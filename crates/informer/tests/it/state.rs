@@ -238,7 +238,7 @@ fn state_condition_may_read_the_state() {
     });
 }
 
-/// A waker is user code. This one reads the state.
+/// A waker is user code. The waker in this test reads the state.
 struct ReadingWaker {
     informer: Mutex<Option<SharedInformer<Pod>>>,
     woken: AtomicUsize,

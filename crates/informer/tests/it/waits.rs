@@ -119,7 +119,7 @@ fn rejected_object_is_listed_with_its_revision() {
     });
 }
 
-/// A caller that has read the revision may not know the change yet.
+/// A caller that has read the revision may not have seen the change yet.
 #[tokio::test(start_paused = true)]
 async fn change_at_a_known_revision_counts_as_later() {
     let at = |node: &str| Pod { node: node.into(), ..pod_at("a", 5) };
@@ -177,7 +177,7 @@ fn changes_since_a_future_revision_are_unknown() {
     assert_eq!(cache.changes_since("5").unwrap().len(), 0);
 }
 
-/// A caller that has read the revision may not know the deletion yet.
+/// A caller that has read the revision may not have seen the deletion yet.
 #[test]
 fn deletion_without_revision_is_remembered() {
     let cache = Cache::new();

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Context;
 
-/// The condition for an object that has reached its desired state.
+/// The condition type for an object that has reached its desired state.
 const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
-    /// Returns the conditions of the reconciled object with `Ready` set to true. The other conditions stay. `reason` is one word in upper
-    /// camel case.
+    /// Returns the conditions of the reconciled object with `Ready` set to true. All other conditions stay the same.
+    /// `reason` is one word in upper camel case.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
@@ -35,7 +35,8 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Adds or replaces a condition. It observes the generation of the reconciled object. Its transition time changes only with its status.
+    /// Adds or replaces a condition. The condition gets the generation of the reconciled object as its observed
+    /// generation. Its transition time changes only if its status changes.
     pub fn set_condition(
         &self,
         conditions: &mut Conditions,

@@ -28,8 +28,9 @@ impl<K: Resource> Context<K> {
         Ok(self.shared.caches.get::<T>()?.get(key))
     }
 
-    /// Returns the cached objects of type `T` that match the selector, in no particular order. Namespaced objects are those in the
-    /// namespace of the reconciled object, or in all namespaces if that object is cluster-scoped.
+    /// Returns the cached objects of type `T` that match the selector, in no particular order. If `T` is namespaced,
+    /// these are the objects in the namespace of the reconciled object. If the reconciled object is cluster-scoped,
+    /// they are from all namespaces.
     ///
     /// # Errors
     ///
@@ -57,8 +58,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Reads the object of type `T` with this name from the server, in the namespace of the reconciled object. Returns `None` if it does
-    /// not exist. Use it for rare reads of kinds that are not worth a cache.
+    /// Reads the object of type `T` with this name from the server, in the namespace of the reconciled object. Returns
+    /// `None` if it does not exist. Use it for kinds that are read too rarely to be cached.
     ///
     /// # Errors
     ///

@@ -16,22 +16,24 @@ use crate::applied::{Comparison, Target};
 use crate::{Result, configuration, contention};
 
 impl<K: Resource> Context<K> {
-    /// Applies a child of the reconciled object with server-side apply, and returns the stored object. The child is created if it does
-    /// not exist. It gets the namespace of its owner unless it has one, and a controller reference.
+    /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
+    /// child if it does not exist. Adds a controller reference to the child, and the namespace of its owner if the
+    /// child has no namespace.
     ///
-    /// The controller owns all fields of `child`. It gives up the fields that it applied before and that `child` lacks. Fields that are
-    /// `null` count as absent. If another writer keeps changing them, a log line and an Event name that writer and the field. No request is
-    /// sent if `child` equals the last apply of this process and the cached object still has all its
-    /// fields. So after a restart each child is applied once.
+    /// The controller owns all fields of `child`. It gives up fields that it applied before and that `child` lacks.
+    /// Fields that are `null` count as absent. If another writer changes a field again and again, a log line and an
+    /// Event name that writer and the field. No request is sent if `child` equals the last apply of this process and
+    /// the cached object still has all its fields. So after a restart each child is applied once.
     ///
     /// # Errors
     ///
-    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no name, or if the object cannot own
-    ///   it: a namespaced object can own only objects of its namespace. See [`apply_unowned`](Self::apply_unowned).
+    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
+    ///   name, or if the reconciled object cannot own it. A namespaced object can own only objects of its namespace.
+    ///   See [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the term has ended.
     /// - Another object controls the child, or the owner no longer exists. Before a child is created, one request checks that the owner
     ///   exists.
-    /// - The error of the request. It is a conflict if the child was recreated and the cache is behind.
+    /// - The error of the request. It is a conflict if the child was re-created and the cache still has the old child.
     ///
     /// # Cancel safety
     ///
@@ -84,7 +86,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<T>();
         let mut patch = Patch::Apply(configuration);
         if let (Some(live), Patch::Apply(body)) = (&live, &mut patch) {
-            // Without the uid, a recreated child would get this configuration.
+            // Without the uid, a re-created child would get the configuration that is meant for the old child.
             body["metadata"]["uid"] = live.uid().into();
         }
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
@@ -94,8 +96,9 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Checks on the server that the owner of a child still exists, before the child is created. The cache may be behind: then a newer owner of
-    /// the same name may have the child. An apply would give it to the old owner, and the garbage collector would delete it.
+    /// Checks on the server that the owner of a child still exists, before the child is created. The cache may still
+    /// have an owner that was deleted and re-created, and the child may belong to the new owner. An apply would give
+    /// the child to the old owner, and the garbage collector would delete it.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
         match self.cluster().api::<K>().metadata_only().get(self.key()).await {
             Ok(stored) if stored.metadata.uid == owner.uid => Ok(()),
@@ -105,7 +108,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Remembers an apply without its uid, which is a precondition.
+    /// Remembers an apply without its uid, because the uid is only a precondition.
     fn remember<T: Resource>(&self, target: Target, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -144,7 +147,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<K>();
         let mut patch = Patch::Apply(configuration);
         if let Patch::Apply(body) = &mut patch {
-            // Without the uid, a recreated object would get this status.
+            // Without the uid, a re-created object would get the status of the old object.
             body["metadata"]["uid"] = live.uid().into();
         }
         let stored = self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await?;
@@ -154,8 +157,9 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Creates a child of the reconciled object, and returns the stored object. The child gets the namespace of its owner unless it has
-    /// one, and a controller reference. Prefer [`apply`](Self::apply), which may be repeated.
+    /// Creates a child of the reconciled object, and returns the stored object. Adds a controller reference to the
+    /// child, and the namespace of its owner if the child has no namespace. Prefer [`apply`](Self::apply), which may be
+    /// repeated.
     ///
     /// # Errors
     ///
@@ -178,8 +182,8 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Deletes an object that was read before. Succeeds if that object no longer exists, also if another object has its name now. Reads
-    /// no longer return the object, unless it waits for finalizers.
+    /// Deletes an object that was read before. Succeeds if that object no longer exists, even if another object has its
+    /// name now. Afterwards, reads do not return the object, unless it waits for finalizers.
     ///
     /// # Errors
     ///
@@ -221,8 +225,8 @@ impl<K: Resource> Context<K> {
         })
     }
 
-    /// Reports the other writers of a field that this controller has to apply again and again, in the log and as an Event. Only then, it reads the object from the
-    /// server, because the cache has no `managedFields`.
+    /// Reports the other writers of a field that this controller has to apply again and again, in the log and as an
+    /// Event. Reads the object from the server for this report, because the cache has no `managedFields`.
     async fn report_contention<T: Resource>(&self, target: &Target, path: &[String]) {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
@@ -266,7 +270,8 @@ impl<K: Resource> Context<K> {
     }
 }
 
-/// Checks that no other object controls a child. It may be the successor of an owner that the cache still has.
+/// Checks that no other object controls a child. The other object may be the re-created owner, whose predecessor is
+/// still in the cache.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());
@@ -278,7 +283,8 @@ fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()
     )))
 }
 
-/// Returns whether the object to delete is gone: its name is free, or belongs to an object with another uid.
+/// Returns whether the error of a deletion means that the object no longer exists. Either no object has its name, or an
+/// object with another uid has it.
 fn is_gone(error: &ReconcileError) -> bool {
     error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_not_found() || error.is_conflict())
 }

@@ -6,14 +6,14 @@ use pintle_meta::ObjectKey;
 use super::document::{self, Blocked, Call, Check, Event, Explanation, Key, KeyState, MOST, Queue, of_most};
 use super::text::{seconds, shortened, time};
 
-/// The number of keys in the longest list.
+/// The maximum number of keys in a list.
 const KEYS: usize = 10;
-/// The number of keys in all lists of one kind, of all controllers.
+/// The maximum number of keys in all lists of one kind, over all controllers.
 const KEYS_IN_ALL: usize = 200;
-/// The number of causes of a key in a list. An explanation has all.
+/// The maximum number of causes of a key in a list. An explanation has all causes.
 const CAUSES: usize = 3;
 
-/// Returns how many keys each list has, so that the size of the answer is bounded.
+/// Returns the maximum number of keys in each list. It bounds the size of the answer.
 pub(super) fn keys_per_list(controllers: usize) -> usize {
     (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
 }
@@ -51,7 +51,7 @@ pub(super) fn explanation(controller: &Controller, of: &ObjectKey) -> Explanatio
     Explanation { controller: shortened(controller.name()), key }
 }
 
-/// Returns the longest blocked calls.
+/// Returns the calls that have blocked their threads for the longest time.
 fn blocked(controller: &Controller, keys: usize) -> Vec<Blocked> {
     let mut calls = controller.blocked_calls();
     calls.sort_by(|(_, one), (_, other)| other.cmp(one));

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// The version of the format. It grows when a member is removed, or changes its meaning.
+/// The version of the format. It increases when a member is removed or changes its meaning.
 pub(super) const FORMAT: u32 = 1;
 
-/// How many controllers, informers, checks and other parts are listed.
+/// The maximum number of listed controllers, of listed informers, of listed checks and so on.
 pub(super) const MOST: usize = 100;
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub(super) struct Check {
 #[derive(Serialize)]
 pub(super) struct Lease {
     pub(super) lease: String,
-    /// Empty if the lease is free, and `None` before it was first read.
+    /// Empty if the lease is free. `None` before the lease was first read.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
     /// The time until the term of this replica ends, unless it is renewed.
@@ -158,7 +158,7 @@ pub(super) struct Shard {
     pub(super) lease: Lease,
 }
 
-/// How many parts are not listed.
+/// The numbers of controllers, informers and shards that are not listed.
 #[derive(Serialize)]
 pub(super) struct LeftOut {
     pub(super) controllers: usize,

@@ -1,12 +1,12 @@
-//! The page: one file without external resources.
+//! The HTML page, which is a single file without external resources.
 
 use http::header::CONTENT_SECURITY_POLICY;
 use http::{HeaderMap, HeaderValue};
 
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// Allows the style and the script of the page, by their digests, and requests to its own origin. Nothing else can run or load, even if a
-/// name or an error text became markup.
+/// The content security policy. It allows the style and the script of the page, by their digests, and requests to the
+/// origin of the page. Nothing else can run or load, even if a name or an error text were inserted as markup.
 const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-yn8H1MrzLYNM9GLG/v9jxYm/X51/vfGSo+7hWExxqjI='; \
     style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \

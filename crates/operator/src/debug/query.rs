@@ -10,7 +10,7 @@ pub(super) struct Wanted {
     pub(super) key: ObjectKey,
 }
 
-/// Returns the wanted key, if the query has one. Other parameters are ignored.
+/// Returns the requested controller and key, if the query names them. Other parameters are ignored.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
 fn parameter(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).next()?;
-    // As in forms, a plus is a space.
+    // A plus means a space, as in HTML forms.
     Some(percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy().into_owned())
 }
 

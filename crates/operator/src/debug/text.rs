@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 
-/// The longest text in characters. Error messages can contain whole responses.
+/// The maximum length of a text, in characters. The limit is needed because error messages can contain whole responses.
 const LONGEST: usize = 400;
 
 /// Returns the text without control characters other than line breaks and tabs, and shortened to at most 400 characters.
@@ -23,13 +23,14 @@ pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// Returns the time as RFC 3339 in milliseconds. A time that RFC 3339 cannot express becomes the nearest one that it can.
+/// Returns the time as RFC 3339 in milliseconds. A time that RFC 3339 cannot express becomes the nearest time that it
+/// can express.
 pub(super) fn time(time: SystemTime) -> String {
     let limit = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     format!("{:.3}", Timestamp::try_from(time).unwrap_or(limit))
 }
 
-/// Returns the time of an instant. Now is `now`.
+/// Returns the wall-clock time of an instant. `now` is the current wall-clock time.
 pub(super) fn time_of(instant: Instant, now: SystemTime) -> String {
     let ago = tokio::time::Instant::now().into_std().saturating_duration_since(instant);
     time(now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))

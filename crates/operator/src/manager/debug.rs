@@ -8,21 +8,23 @@ impl Manager {
     /// Sets whether the server has the debug page at `/debug`, and its data at `/debug.json`. The default is true. Without
     /// [`serve`](Self::serve), there is no server.
     ///
-    /// The page shows what the manager does at the moment: queues, the keys that fail, are slow or are active, with their causes,
-    /// informers, leases and shards. The search explains one key. Nothing is collected for the page: an answer is computed when it is
-    /// requested, and does not stop the workers. Its size is bounded.
+    /// The page shows the current state of the manager: its queues, informers, leases and shards. It also shows the
+    /// keys that fail, are slow or are active, with the causes of their calls. The search explains one key. No data is
+    /// collected for the page in advance. Each answer is computed when it is requested, has a bounded size, and does
+    /// not stop the workers.
     ///
     /// # Security
     ///
-    /// Everybody who reaches the address can read the page. It shows names of objects, error texts of reconcilers and of the API server,
-    /// and names of replicas. It does not show contents of objects, and no credentials. Do not put secrets into error texts. In a cluster,
-    /// a NetworkPolicy can restrict the access, or pass false here.
+    /// Any client that reaches the address can read the page. The page shows names of objects, error texts of
+    /// reconcilers and of the API server, and names of replicas. It does not show contents of objects or credentials.
+    /// Do not put secrets into error texts. To restrict the access in a cluster, use a NetworkPolicy, or pass `false`
+    /// to disable the page.
     ///
     /// # The members of `/debug.json`
     ///
-    /// All members always exist, and can be null only as described. Times are RFC 3339 texts in UTC, and durations are seconds. Lists have
-    /// up to 100 items, lists of keys up to 10 (fewer with more than 20 controllers), and texts up to 400 characters. New members may be
-    /// added. If a member is removed or changes its meaning, `format` grows.
+    /// All members always exist, and can be null only as described. Times are RFC 3339 texts in UTC, and durations are
+    /// seconds. Lists have up to 100 items, lists of keys up to 10 (fewer with more than 20 controllers), and texts up
+    /// to 400 characters. New members may be added. If a member is removed or changes its meaning, `format` increases.
     ///
     /// | member | meaning |
     /// |---|---|
@@ -55,8 +57,9 @@ impl Manager {
     /// with `at` and `text`; and `last_call`, which is null before the first call ends: `at`, `seconds`, `error` (null after a success) and
     /// `failures` in a row.
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member `controller` and the
-    /// members of a key. Its `causes` are all remembered causes, not only the newest three. An unknown controller is an error 404, an invalid query an error 400, each with a text.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member
+    /// `controller` and the members of a key. Its `causes` are all remembered causes, not only the newest three. For an
+    /// unknown controller, the answer is a 404 with a text. For an invalid query, it is a 400 with a text.
     ///
     /// # Examples
     ///
@@ -72,7 +75,7 @@ impl Manager {
         self
     }
 
-    /// Shows shards on the debug page, which the program [runs](pintle_leaderelect::Shards::run) itself.
+    /// Shows shards on the debug page. The program [runs](pintle_leaderelect::Shards::run) the shards itself.
     ///
     /// # Examples
     ///

@@ -18,8 +18,8 @@ use crate::{OperatorError, Result, install, leader_service};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs until `stop` is cancelled or a part fails. At the end, a manager that connected itself writes the pending Events and closes its
-    /// informers.
+    /// Runs until `stop` is cancelled or a part fails. At the end, a manager that has connected to the cluster by
+    /// itself writes the pending Events and closes its informers.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends everything, in no particular order, and does not release the Lease.
+    /// Dropping the future ends all parts of the manager, in no particular order, and does not release the Lease.
     pub async fn run(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
         let waits = Waits::default();
         let mut engine = Engine::new().config(self.config.clone());

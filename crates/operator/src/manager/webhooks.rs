@@ -1,4 +1,4 @@
-//! The webhooks of a manager: served on each replica, and registered in the cluster.
+//! The webhooks of a manager. Each replica serves them, and they are registered in the cluster.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -30,27 +30,30 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     authority: Vec<u8>,
-    /// The definitions with conversions, which contain the authority too.
+    /// The definitions with conversions. They contain the certificate authority too.
     converted: Vec<CustomResourceDefinition>,
-    /// What readiness waits for.
+    /// The problem that readiness reports, if there is one.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
-    /// Ends when the stop begins, with its time.
+    /// Returns the time of the stop when it begins.
     stopped: AbortOnDropHandle<Instant>,
 }
 
 impl Manager {
-    /// Serves webhooks over TLS on this address, on each replica and also on standbys. The certificate is a directory with `tls.crt`,
-    /// `tls.key` and `ca.crt`, such as the volume of a Secret of cert-manager, or [`CertificateFiles`]. It is reloaded when it changes.
+    /// Serves webhooks over TLS on this address. Each replica serves them, including standbys. The certificate is a
+    /// directory with `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a Secret of cert-manager, or
+    /// [`CertificateFiles`]. It is reloaded when it changes.
     ///
-    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them: it applies a ValidatingWebhookConfiguration and a
-    /// MutatingWebhookConfiguration with its own name, and adds the conversions to the definitions that it [installs](Self::install). It applies
-    /// them again when `ca.crt` changes. It does not delete a configuration that has lost its last webhook. The service account needs the verb
-    /// `patch` for these resources.
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. It applies a
+    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration that have the manager's name, and adds the
+    /// conversions to the definitions that it [installs](Self::install). It applies all of these again when `ca.crt`
+    /// changes. The manager does not delete a configuration whose last webhook was removed from the program. The
+    /// service account needs the verb `patch` for these resources.
     ///
-    /// Readiness waits for the registration. Set `publishNotReadyAddresses: true` in the Service of the webhooks: the caches of a manager can
-    /// fill only after conversions work, and the manager is not ready before.
+    /// Readiness waits for the registration. Set `publishNotReadyAddresses: true` in the Service of the webhooks. The
+    /// caches of a manager can fill only after conversions work, and the manager is not ready before its caches are
+    /// filled.
     ///
     /// # Examples
     ///
@@ -144,7 +147,7 @@ impl Served {
         Ok(true)
     }
 
-    /// Applies everything again when the authority changes, until the task is dropped.
+    /// Applies the configurations and definitions again whenever the authority changes, until the task is dropped.
     pub(super) fn keep_registered(&self, cluster: Cluster, name: String) -> AbortOnDropHandle<()> {
         let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
         let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());
@@ -177,7 +180,7 @@ impl Served {
         }))
     }
 
-    /// Ends the server. Requests in flight may end, within `limit` after the begin of the stop.
+    /// Ends the server. Requests in flight may finish until `limit` after the start of the stop.
     pub(super) async fn finish(self, limit: Duration) {
         let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
         let left = since.map_or(DRAIN, |since| limit.saturating_sub(since.elapsed()).min(DRAIN));

@@ -1,4 +1,4 @@
-//! Applies send only differences.
+//! Tests that an apply sends a request only if something differs.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn unchanged_applies_send_no_request() {
             result
         }
     };
-    // Every change reconciles, also the status write of the controller itself.
+    // Every change triggers a reconciliation, even a status write of the controller itself.
     let controller = Controller::<Website>::new().owns::<ConfigMap>().when(ResourceVersionChanged).reconcile(reconcile);
     let running = Running::start(world.manager().controller(controller));
     for value in ["1", "2", "3"] {

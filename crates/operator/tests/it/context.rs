@@ -1,4 +1,4 @@
-//! Reads, errors and the leadership term of a context.
+//! Tests of reads, errors and the leadership term of a context.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! The debug page and its JSON.
+//! Tests of the debug page and its JSON.
 
 mod members;
 mod troubles;
@@ -71,7 +71,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// As [`HOSTILE`] is shown: without control characters, and otherwise unchanged.
+/// The text of [`HOSTILE`] on the page. It has no control characters and is otherwise unchanged.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -160,7 +160,8 @@ async fn debug_page_can_be_switched_off() {
     running.stop().await.unwrap();
 }
 
-/// 100,000 keys with long names and long errors. Characters of four bytes make the largest texts.
+/// There are 100,000 keys with long names and long errors. Characters of four bytes make the texts as large as
+/// possible.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answer_is_bounded_with_many_keys() {
     const KEYS: usize = 100_000;

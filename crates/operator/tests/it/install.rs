@@ -1,4 +1,4 @@
-//! The installation of CustomResourceDefinitions.
+//! Tests of the installation of CustomResourceDefinitions.
 
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};

@@ -1,4 +1,4 @@
-//! Finalizers, deletions and conditions.
+//! Tests of finalizers, deletions and conditions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

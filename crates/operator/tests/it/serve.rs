@@ -1,4 +1,4 @@
-//! Probes and metrics over HTTP.
+//! Tests of probes and metrics over HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ async fn address_in_use_is_an_error() {
     assert!(matches!(error, OperatorError::Listen { .. }), "{error}");
 }
 
-/// Clients that open connections and send nothing must not keep probes from being answered for long.
+/// Clients that open connections and send nothing must not delay the answers to probes for long.
 #[tokio::test]
 async fn silent_connections_do_not_block_probes() {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! Webhooks of a manager.
+//! Tests of the webhooks of a manager.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ impl Setup {
         self.world.manager().webhooks(self.address, self.files(), webhooks).install::<Website>()
     }
 
-    /// Asks the webhook whether it accepts a domain. `None` if it cannot be called.
+    /// Asks the webhook whether it accepts a domain. Returns `None` if the webhook cannot be called.
     async fn ask(&self, domain: &str) -> Option<Value> {
         let mut config = ClientConfig::new(format!("https://{}", self.address));
         config.tls.ca = Some(PemSource::File(self.directory.path().join("ca.crt")));

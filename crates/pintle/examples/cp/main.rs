@@ -1,6 +1,6 @@
 //! `kubectl cp`: copies files to and from a container, by `tar` in the container and on this machine.
 //!
-//! `cargo run --example cp` copies to and from a pod that this process imitates. For your cluster:
+//! `cargo run --example cp` copies to and from a pod that this process imitates. To copy from and to your own cluster:
 //!
 //! ```console
 //! $ cargo run --example cp -- --kubeconfig ~/.kube/config ./site default/web-1:/srv
@@ -26,7 +26,7 @@ use tokio::process::Command;
 
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Kubeconfig of the cluster. Without it, the example imitates a pod
+    /// Kubeconfig of the cluster. Without a kubeconfig, the example imitates a pod
     #[arg(long, requires_all = ["from", "to"])]
     kubeconfig: Option<PathBuf>,
     /// The file or folder to copy: `path`, or `namespace/pod:path`
@@ -74,7 +74,7 @@ async fn download(pods: &Api<Pod>, pod: &str, path: &str, folder: &Path) -> anyh
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = if parent.is_empty() { "/" } else { parent };
     let mut pack = pods.exec(pod, ["tar", "-cf", "-", "-C", parent, name], &ExecOptions::default()).await?;
-    // The archive is not trusted: tar itself refuses names outside of the folder.
+    // The archive is not trusted, but `tar` refuses names outside of the folder.
     let mut unpack = Command::new("tar");
     unpack.args(["-xf", "-", "--no-same-owner", "-C"]).arg(folder).stdin(Stdio::piped());
     let mut unpack = unpack.kill_on_drop(true).spawn()?;

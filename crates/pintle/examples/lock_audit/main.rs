@@ -1,5 +1,5 @@
-//! Monitors a leader election lock of a cluster, for contenders in any language. It reports who leads, how long nobody
-//! leads, and unsafe changes:
+//! Monitors a leader election lock of a cluster. The contenders can be written in any language. The program reports
+//! each leader, the times without a leader, and unsafe changes:
 //!
 //! ```text
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let on_ctrl_c = stop.clone();
     let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        // If Ctrl-C cannot be caught, it ends the process.
+        // If the program cannot handle Ctrl-C, Ctrl-C ends the process.
         if tokio::signal::ctrl_c().await.is_ok() {
             on_ctrl_c.cancel();
         }
@@ -72,7 +72,8 @@ async fn audit(
     Ok(seen)
 }
 
-/// One replica leads and releases, the next one leads, and an intruder takes the lock without waiting for its expiry.
+/// One replica leads and then releases the lock. The next replica leads, and an intruder takes the lock before it
+/// expires.
 async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
     let cluster = Cluster::embedded().await?;

@@ -1,7 +1,7 @@
-//! Shows what a controller would do to a cluster, without doing it.
+//! Shows the writes that a controller would send to a cluster, without executing them.
 //!
 //! `cargo run --example plan` demonstrates this with a small embedded cluster and a controller that copies labels. To
-//! plan for your cluster and your controller, in any language:
+//! plan for your own cluster and your own controller, which can be written in any language:
 //!
 //! ```console
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
@@ -27,7 +27,7 @@ use pintle::restreq::TransportLayer;
 
 #[derive(Debug, Parser)]
 struct Flags {
-    /// Kubeconfig of the cluster to plan for. Without it, the example uses a small cluster of its own
+    /// Kubeconfig of the cluster to plan for. Without a kubeconfig, the example starts a small cluster
     #[arg(long, requires = "command")]
     kubeconfig: Option<PathBuf>,
     /// The controller to run, with its arguments
@@ -65,7 +65,7 @@ async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
         _ = interrupted => (),
         () = ended => (),
     }
-    // Fails if the process has already exited, which is fine.
+    // Ignore the error for a process that has already exited.
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     std::fs::remove_file(file)?;
     Ok(())
@@ -109,8 +109,8 @@ async fn demonstrate() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. It knows
-/// nothing of plans.
+/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. It
+/// contains no code for plans.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();
     let (lister, api) = (maps.lister(), cluster.api::<ConfigMap>());

@@ -1,5 +1,5 @@
 //! A demo of a controller from start to end. `README.md` in this folder lists the files. This file builds a replica of
-//! the controller; `reconcile.rs` has the reconciler.
+//! the controller. `reconcile.rs` has the reconciler.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod children;

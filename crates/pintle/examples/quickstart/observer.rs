@@ -20,7 +20,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Connects separately, so that it shares no cache with the replicas.
+    /// Opens a separate connection, so that the observer shares no cache with the replicas.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let cluster = Cluster::connect(cluster.config().clone())?;
         let observer =
@@ -54,7 +54,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // `also` runs first: if it sees a change, the count below already includes it.
+            // Call `also` first. If it returns true because of a change, the count below includes that change.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// The progress output. Tasks can share it by reference, and their lines do not mix.
+/// The progress output. Tasks can share it by reference, and the lines of two tasks do not mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// Prints `text`. Ignores errors, because the reader may have gone away, as `head` does.
+/// Prints `text`. Ignores errors, because a reader such as `head` may have closed the pipe.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

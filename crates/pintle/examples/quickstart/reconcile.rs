@@ -1,5 +1,5 @@
-//! The reconciler, which is the part that a user of Pintle writes: it compares the cache with the desired state for one
-//! key.
+//! The reconciler, which compares the cache with the desired state for one key. This is the code that a user of Pintle
+//! writes.
 
 use std::time::Duration;
 
@@ -59,9 +59,10 @@ impl WebsiteReconciler {
             None => create(&self.config_map_api, &wanted).await?,
             Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
-                // Cached objects lack the `kubectl apply` annotation, so an update with one removes it. That is fine
-                // here, because only this controller writes the ConfigMap. For an object that others apply, send a
-                // patch, or keep the annotation in the cache with `InformerConfig::projection`.
+                // Cached objects lack the `kubectl apply` annotation. So an update with a cached object removes the
+                // annotation from the server. That is fine here, because only this controller writes the ConfigMap. If
+                // other clients apply the object, send a patch, or keep the annotation in the cache with
+                // `InformerConfig::projection`.
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;
@@ -93,8 +94,8 @@ impl WebsiteReconciler {
         if site.status == wanted {
             return Ok(());
         }
-        // The update carries the cached resourceVersion, so it never overwrites a change that the cache has not seen.
-        // The server returns a Conflict then, and the key is retried.
+        // The update contains the cached resourceVersion, so it never overwrites a change that the cache lacks. If
+        // there is such a change, the server returns a Conflict, and the key is retried.
         let changed = Website { status: wanted, ..site.clone() };
         let written = self.site_api.update_status(&changed, &WriteOptions::default()).await?;
         seen(&self.sites, Some(written)).await;
@@ -102,7 +103,7 @@ impl WebsiteReconciler {
     }
 }
 
-/// Creates an object. An existing object is fine: it comes from an earlier attempt whose response was lost.
+/// Creates an object. Ignores an existing object, because it comes from an earlier attempt whose response was lost.
 async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiError>
 where
     Api<T>: ObjectApi<T>,
@@ -113,8 +114,8 @@ where
     }
 }
 
-/// Waits until the cache contains our own write. Otherwise the reconcile that this write triggers would act on old
-/// state. The wait is short, because old state costs no more than a conflict while a watch is down.
+/// Waits until the cache contains this write. Otherwise, the reconcile that the write triggers would use an old state.
+/// The wait is short. If a watch is down, the reconcile uses an old state, which only costs a conflict.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

@@ -19,7 +19,7 @@ pub(crate) struct Replica {
     task: Option<JoinHandle<()>>,
 }
 
-/// The work that replicas have done so far.
+/// The number of reconciles so far, and their waiting times.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
     /// The number of reconciles that will be retried.
@@ -61,7 +61,7 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// Stops the replica as if its node lost power: work is not finished, and the lease is not released.
+    /// Stops the replica as if its node lost power. Running reconciles do not finish, and the lease is not released.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
@@ -70,7 +70,7 @@ impl Replica {
         }
     }
 
-    /// Stops the replica gracefully: it finishes its work, then releases the lease.
+    /// Stops the replica gracefully. The replica finishes its running reconciles and then releases the lease.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

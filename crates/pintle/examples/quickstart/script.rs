@@ -55,7 +55,7 @@ async fn run_on(
         stage.define_websites(manifest).await?;
     }
     stage.make_namespaces(&websites).await?;
-    // On an error the replicas are dropped at once, so that the user sees it without delay.
+    // On an error, drop the replicas at once, so that the user sees the error without delay.
     let (summary, replicas) = play(stage, websites, progress).await?;
     println!("\n{summary}");
     if flags.serve {
@@ -125,7 +125,8 @@ fn plan_faults(cluster: &Cluster, progress: &Progress) {
     progress.say("faults to inject: watches cut mid-frame, expired watches, failing writes");
 }
 
-/// Lets the leader do a quarter of the work, kills it, and measures how long the other replica takes to start.
+/// Waits until the leader has reconciled a quarter of the sites, kills it, and measures how long the other replica
+/// takes to start.
 async fn kill_the_leader(
     replicas: &mut [Replica],
     observer: &Observer,

@@ -1,4 +1,4 @@
-//! The cluster that the demo runs on, and the objects that it creates there.
+//! The cluster of the demo, and the objects that the demo creates there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Connects to the cluster of `kubeconfig`, or starts an embedded one.
+    /// Connects to the cluster of `kubeconfig`, or starts an embedded cluster.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
             return Ok(Self { cluster: Cluster::embedded().await?, created: Vec::new() });
@@ -70,7 +70,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites, several at a time. Validation is strict: an unknown field is an error.
+    /// Creates the websites, several at a time. Validation is strict, so an unknown field is an error.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;
@@ -97,7 +97,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes the objects that [`ensure`](Self::ensure) created, and with them everything inside.
+    /// Deletes the objects that [`ensure`](Self::ensure) created. The server then deletes all objects in the
+    /// namespaces.
     pub(crate) async fn clean_up(&self) -> Result<()> {
         for (resource, key) in self.created.iter().rev() {
             let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;

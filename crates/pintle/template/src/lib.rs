@@ -1,4 +1,4 @@
-//! An operator for websites: it keeps a ConfigMap for each `Website`, and reports the URL in the status.
+//! An operator for websites. It maintains a ConfigMap for each `Website`, and reports the URL in the status.
 
 mod role;
 
@@ -55,8 +55,8 @@ pub fn operator(manager: Manager) -> Manager {
         .controller(controller)
 }
 
-/// Brings the cluster closer to the desired state of a website. It runs after each change of the website or its ConfigMap, and again after
-/// an error, with a growing delay.
+/// Brings the cluster closer to the desired state of a website. Runs after each change of the website or its ConfigMap.
+/// After an error, runs again after a growing delay.
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
     let url = format!("https://{}", site.spec.domain);
     cx.apply(config_map(site.name(), &url)).await?;
@@ -68,7 +68,8 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Cleans up what Kubernetes does not: it deletes the ConfigMap by itself, because the website owns it.
+/// Cleans up resources that Kubernetes does not delete. Kubernetes deletes the ConfigMap by itself, because the website
+/// owns it.
 async fn retire(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Cleanup> {
     cx.event(
         EventType::Normal,

@@ -1,4 +1,5 @@
-//! The program: `run`, which is the default, runs the operator. `crd` and `role` print manifests.
+//! The program of the operator. The command `run`, which is the default, runs the operator. The commands `crd` and
+//! `role` print manifests.
 
 use pintle::prelude::*;
 use tracing_subscriber::EnvFilter;

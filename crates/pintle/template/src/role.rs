@@ -9,7 +9,7 @@ pub fn role() -> ClusterRole {
     let mut role = ClusterRole::default();
     role.metadata.name = Some(NAME.to_owned());
     role.rules = Some(vec![
-        // `install` applies the definition and waits for it. Without it, delete this rule.
+        // `install` applies the definition and waits until it is served. If you do not use `install`, delete this rule.
         rule(
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],
@@ -21,7 +21,7 @@ pub fn role() -> ClusterRole {
             &["get", "list", "watch", "patch"],
         ),
         rule("example.com", &["websites/status"], &["patch"]),
-        // To set an owner reference that blocks the deletion of the owner.
+        // This right is needed to set an owner reference that blocks the deletion of the owner.
         rule("example.com", &["websites/finalizers"], &["update"]),
         rule(
             "",

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use website_operator::{FINALIZER, NAME, Website, WebsiteSpec, operator};
 
-/// An embedded API server with the manifests of `deploy`, and the operator with the rights of its service account.
+/// An embedded API server with the manifests of `deploy`. The operator has the rights of its service account.
 struct Running {
     /// The connection of an administrator.
     cluster: Cluster,
@@ -57,7 +57,7 @@ impl Running {
             .server()
             .expect("an embedded server")
             .settle()
-            .await; // The definition is served.
+            .await; // The server now serves the custom resource.
         self.cluster
             .api()
             .create(&site, &WriteOptions::default())

@@ -1,4 +1,4 @@
-//! What a cluster shares between callers, and what it separates.
+//! Tests which objects a cluster shares between callers.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;

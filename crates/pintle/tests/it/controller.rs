@@ -1,4 +1,4 @@
-//! A controller against the embedded server, with faults.
+//! Tests of a controller against the embedded server, with faults.
 
 use std::sync::{Arc, Mutex};
 

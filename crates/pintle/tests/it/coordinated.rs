@@ -1,4 +1,4 @@
-//! Coordinated leader election, on a server that supports it.
+//! Tests of coordinated leader election, on a server that supports it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,14 +23,15 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// The coordinated-election controller, as in kube-apiserver: of the candidates that responded, it gives the lease to
-/// the one with the oldest version.
+/// The coordinated-election controller, as in kube-apiserver. It assigns the lease to the candidate with the oldest
+/// version, among those that have responded.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// How long a candidate's response counts, how long to wait for one, and the duration of an assigned lease.
+/// The time for which a candidate's response is valid, the time to wait for a response, and the duration of an assigned
+/// lease.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {

@@ -1,4 +1,4 @@
-//! Custom resources whose definition is created late or deleted, as informers see them.
+//! Tests of informers of custom resources whose definition is created late or deleted.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! An API server takes each definition without a warning, and checks objects by it.
+//! Tests that an API server accepts each definition without a warning, and validates objects by it.
 //!
-//! The server is the embedded one, or the real one of the kubeconfig that `PINTLE_CONFORMANCE_KUBECONFIG` names.
+//! The server is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, it is the real server of
+//! that kubeconfig.
 
 use std::sync::{Arc, Mutex};
 
@@ -48,7 +49,7 @@ thing!(CrdEnum, Enums);
 thing!(CrdFlattened, Flattened);
 thing!(CrdExtended, Extended);
 
-/// Creates the definition, then the object, then each invalid one, and removes the definition.
+/// Creates the definition, then the valid object, then each invalid object, and removes the definition.
 async fn try_out<T>(client: &RestClient, object: T, invalid: &[(&str, Value)])
 where
     T: CustomResource + Serialize + for<'de> Deserialize<'de> + Send + Sync + 'static,
@@ -150,7 +151,7 @@ async fn server_takes_definitions_without_warning_and_checks_objects() {
     try_out(&client, CrdExtended { metadata, spec }, &[("/spec/with_default", json!("x"))]).await;
 
     let warnings = warnings.0.lock().unwrap();
-    // The embedded server evaluates no CEL rules, and says so.
+    // The embedded server does not evaluate CEL rules, and returns a warning about it.
     let others = warnings.iter().filter(|text| !text.contains("x-kubernetes-validations"));
     assert_eq!(others.collect::<Vec<_>>(), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Electors against the embedded server.
+//! Tests of electors against the embedded server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -60,8 +60,8 @@ async fn stopped_leader_hands_over_with_one_leader_at_most() {
     server.shutdown().await;
 }
 
-/// The back-off environment variable applies to ordinary requests only. The environment is process-wide, so this test
-/// runs in its own process.
+/// The environment variable for the back-off applies only to ordinary requests. The environment is process-wide, so
+/// this test runs in a separate process.
 #[test]
 fn backoff_environment_variable_does_not_delay_an_election() {
     const NAME: &str = "election::backoff_environment_variable_does_not_delay_an_election";
@@ -190,7 +190,7 @@ async fn shards_give_each_object_to_one_replica() {
         let mut names: Vec<_> = seen.values().flatten().collect();
         names.sort();
         names.dedup();
-        // The server adds its own config maps.
+        // The server also creates config maps.
         let all = names.iter().filter(|name| name.starts_with("map-")).count();
         let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
         (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())

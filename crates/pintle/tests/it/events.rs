@@ -1,4 +1,4 @@
-//! Events in both API groups, as the server stores and returns them.
+//! Tests of Events in both API groups, as the server stores and returns them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Operations of the typed handle and the REST mapper that need several requests. They run against the embedded server
-//! or, with `cargo xtask conformance --client`, against a real one.
+//! Tests of operations of the typed handle and the REST mapper that need several requests. They run against the
+//! embedded server. With `cargo xtask conformance --client`, they run against a real server.
 
 use std::num::NonZeroUsize;
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// Names the kubeconfig of a real server that the tests may change freely, one test at a time.
+/// The environment variable with the kubeconfig of a real server. The tests change that server freely, one test at a
+/// time.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
 /// The server under test. Its namespace `default` starts empty.
@@ -33,7 +34,7 @@ impl TestServer {
         let overrides = Overrides::default();
         let config = kubeconfig::infer(Some(kubeconfig.into()), &overrides, &Environment::default()).unwrap();
         let test = Self { client: client(config), embedded: None };
-        // The server may have started a moment ago.
+        // The server may not be ready yet.
         let start = test.client.get().abs_path(["/api/v1/namespaces/default"]).max_retries(0);
         eventually("the namespace exists", async || start.send().await.ok()).await;
         let mapper = RestMapper::new(test.client.clone());
@@ -88,7 +89,7 @@ async fn apply_owns_fields_and_removes_those_no_longer_applied() {
     });
     assert_eq!(mine, expected);
     assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
-    // Applying the same object again changes nothing. Applying fewer fields removes the others.
+    // Applying the same object again changes nothing. Applying fewer fields removes the fields that are missing.
     let before = maps.get("a").await.unwrap();
     maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), before);

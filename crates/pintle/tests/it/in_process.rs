@@ -1,4 +1,4 @@
-//! A client and a server in the same process, without a socket.
+//! Tests with a client and a server in the same process, without a socket.
 
 use pintle::leaderelect::Lease;
 use pintle::prelude::*;

@@ -1,7 +1,7 @@
 //! Tests of all crates together against the embedded API server.
 //!
-//! Each test has its own server, so tests run in parallel. Sockets need real time, so a test waits for a
-//! condition, with a limit that only a failure reaches.
+//! Each test has its own server, so tests run in parallel. Sockets need real time. So a test waits for a condition,
+//! with a time limit that a passing test never reaches.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

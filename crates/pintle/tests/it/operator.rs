@@ -1,4 +1,4 @@
-//! The operator of the README, against an embedded server.
+//! Tests of the operator of the README, against an embedded server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,9 @@
-//! Random fault tests: writers, informers of every kind, and a server whose lists and watches fail as the seed says.
+//! Random fault tests with writers, with informers of every kind, and with a server whose lists and watches fail. The
+//! seed determines the failures.
 //!
-//! `PINTLE_SEEDS=500` runs that many seeds, and `PINTLE_SEED=17` runs that one. The seed determines the writes and the
-//! faults. The time at which a fault strikes depends on the runtime and the network, so a rare failure may need several
-//! runs to show again.
+//! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
+//! faults. The time at which a fault occurs depends on the runtime and the network. So it may take several runs to
+//! reproduce a rare failure.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,7 +21,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds: enough for each kind of fault.
+/// The default number of seeds, which is enough for each kind of fault.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -84,7 +85,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies an event, and checks that its old state is the state that the previous event of the object left.
+/// Applies an event, and checks that its old state equals the new state of the object's previous event.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
@@ -155,7 +156,7 @@ fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     }
 }
 
-/// Returns a random fault. Those that break a watch are more likely.
+/// Returns a random fault. Faults that break a watch are more likely.
 fn any_fault(chance: &mut fastrand::Rng) -> Rule {
     let kind = chance.u64(..FAULTS + 3);
     fault(if kind < FAULTS { kind } else { kind - FAULTS }, chance)
@@ -245,7 +246,7 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // A short history, so that watches expire by themselves and the server cuts lagging watchers.
+    // The history is short, so that watches expire by themselves and the server disconnects watchers that lag.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),
@@ -263,7 +264,7 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    // Rotates through the kinds, so that each of them strikes in some seed.
+    // Rotates through the kinds, so that each kind occurs with some seed.
     server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);

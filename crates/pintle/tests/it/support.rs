@@ -1,4 +1,4 @@
-//! Shared helpers of the tests.
+//! Shared functions of the tests.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
     api.create(&ConfigMap::new(name), &WriteOptions::default()).await.expect("it is not there yet")
 }
 
-/// Awaits `future` with a limit that only a failure reaches.
+/// Awaits `future` with a time limit that a passing test never reaches.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }

@@ -1,4 +1,5 @@
-//! An operator while it is killed, throttled, cut off, in conflict, or panics. docs/OPERATORS.md names these tests.
+//! Tests of an operator that is killed, throttled, disconnected, in conflict with another writer, or panicking.
+//! docs/OPERATORS.md names these tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +102,7 @@ async fn standby_takes_over_from_a_killed_leader() {
     create(&cluster, "first").await;
     until_published(&cluster, "first").await;
     let standby = Running::start(candidate(&cluster));
-    // Like a process that is killed: no task of it goes on, and the Lease stays.
+    // As when a process is killed, none of its tasks continues, and the Lease is not released.
     leader.task.abort();
     assert!(leader.task.await.unwrap_err().is_cancelled());
     create(&cluster, "second").await;
@@ -114,7 +115,7 @@ async fn standby_takes_over_from_a_killed_leader() {
 async fn restarted_operator_finishes_the_work_of_a_killed_one() {
     let cluster = Cluster::embedded().await.unwrap();
     let faults = cluster.server().unwrap().faults();
-    // The ConfigMap is applied, but no status ever is.
+    // The ConfigMap is applied, but a status never is.
     let blocked = faults.add(Rule {
         subresource: Some("status".into()),
         times: None,

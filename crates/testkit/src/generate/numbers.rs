@@ -3,12 +3,12 @@
 use fastrand::Rng;
 use serde_json::{Number, Value};
 
-/// The values between which numbers without bounds are.
+/// The maximum absolute value of numbers whose schema has no bounds.
 const SMALL: f64 = 10.0;
-/// The largest integers that a double represents, and that Kubernetes' clients read.
+/// The maximum absolute value of the integers that a double represents exactly and that Kubernetes clients can read.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// Returns a number for a schema: often small, sometimes at a bound.
+/// Returns a number for a schema. The number is often small, and sometimes at a bound.
 pub(super) fn number(schema: &Value, random: &mut Rng) -> Value {
     let is_integer = schema["type"] == "integer";
     let bound = |name: &str| schema[name].as_f64();

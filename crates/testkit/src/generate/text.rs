@@ -1,16 +1,16 @@
-//! Strings: lengths, formats and patterns.
+//! Generates strings with given lengths, formats and patterns.
 
 use fastrand::Rng;
 use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
-/// How many strings are tried until one satisfies the pattern and the lengths.
+/// The maximum number of tries to find a string that satisfies the pattern and the lengths.
 const ATTEMPTS: usize = 100;
-/// How often a part of a pattern repeats at most, beyond its minimum.
+/// The maximum number of repetitions of a part of a pattern, in addition to its minimum.
 const REPEATS: u32 = 4;
 
-/// Returns a string for a schema, or the reason why none is found.
+/// Returns a string for a schema, or the reason why no string was found.
 pub(super) fn text(schema: &Value, random: &mut Rng) -> Result<String, String> {
     let least = schema["minLength"].as_u64().unwrap_or_default() as usize;
     let most = schema["maxLength"].as_u64().map_or(usize::MAX, |most| most as usize);
@@ -58,7 +58,8 @@ fn of_pattern(pattern: &str, random: &mut Rng, fits: impl Fn(&str) -> bool) -> R
     Err(format!("no string for the pattern {pattern:?} and the lengths was found"))
 }
 
-/// Appends a string that the expression matches, apart from its assertions. The recursion is bounded by the nesting that the parser allows.
+/// Appends a string that the expression matches. Assertions are ignored. The recursion is bounded by the nesting that
+/// the parser allows.
 fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
@@ -76,7 +77,7 @@ fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     }
 }
 
-/// Appends a character of a class, preferably a printable one of ASCII.
+/// Appends a character of a class, preferably a printable ASCII character.
 fn write_class(class: &Class, random: &mut Rng, text: &mut Vec<u8>) {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),

@@ -1,4 +1,4 @@
-//! Seeded disturbances: stale views, other orders of events, and chaos.
+//! Checks with disturbances from a seed: stale views, reordered events, and chaos.
 
 mod leaders;
 mod script;
@@ -14,12 +14,12 @@ use self::script::{Event, Kind, Script};
 use super::crashes::Undisturbed;
 use super::steps::Progress;
 use super::{Kit, World, runs};
-use crate::wire::Weather;
+use crate::wire::Disturbances;
 use crate::{Lab, Violation};
 
-/// How many tasks more than in an undisturbed run may be alive, besides the tasks of more replicas.
+/// The maximum number of additional tasks, compared with an undisturbed run of the same number of replicas.
 const TASKS: usize = 8;
-/// How long a process that ended stays down.
+/// The time after which an ended process is started again.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// Returns the seeds for a check: `0..default`, unless the environment variable `PINTLE_SEEDS` has a count, such as `1000`, or a range, such
@@ -41,7 +41,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with seeds: what the runs had in all. A check that disturbed nothing proves nothing.
+/// The result of a check with seeds: the totals of all runs. Use it to see whether there were any disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -51,7 +51,7 @@ pub struct SeedReport {
     pub requests: usize,
     /// The requests whose connection the kit cut.
     pub cuts: usize,
-    /// How often a scripted fault of the server fired.
+    /// The number of times that a scripted fault of the server was injected.
     pub faults: u64,
     /// The processes that were started.
     pub processes: usize,
@@ -78,11 +78,12 @@ impl fmt::Display for SeedReport {
 }
 
 impl<W: World> Kit<W> {
-    /// Checks that the operator reaches the same final state although its views of the cluster are behind.
+    /// Checks that the operator reaches the same final state although its views of the cluster lag.
     ///
-    /// By seed, lists and watches come from a state that lags by up to some seconds, as from an API server whose watch cache is behind. The user
-    /// does not wait until the operator is idle, and processes are killed or stopped meanwhile. So a new leader can see an older state than
-    /// the one before. An operator with a leader election runs with two replicas.
+    /// Lists and watches return a state that lags by a time or a number of versions, which depends on the seed. An API
+    /// server with a lagging watch cache does the same. The user does not wait until the operator is idle, and
+    /// processes are killed or stopped meanwhile. So a new leader can see an older state than the previous leader. An
+    /// operator with a leader election runs with two replicas.
     ///
     /// # Errors
     ///
@@ -97,8 +98,9 @@ impl<W: World> Kit<W> {
 
     /// Checks that the operator reaches the same final state when events arrive in another order.
     ///
-    /// By seed, each watch event, each request and each response is delayed. Events of one watch keep their order, as on a real cluster.
-    /// Events of different resources and requests overtake each other. The user does not wait until the operator is idle.
+    /// Each watch event, each request and each response is delayed by a time that depends on the seed. Events of one
+    /// watch keep their order, as on a real cluster. Events of different resources can overtake each other, and
+    /// requests can overtake each other. The user does not wait until the operator is idle.
     ///
     /// # Errors
     ///
@@ -114,9 +116,10 @@ impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state under a script of faults for each seed. An operator with a leader election runs
     /// with two replicas.
     ///
-    /// A script has errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow requests, stale views, and kills
-    /// of the leader. After the last fault, the operator must reach the final state of an undisturbed run. No process may have written
-    /// without leading, and no more tasks may be alive than without faults.
+    /// A script has errors 500, 503, 409 and 429, cut connections, broken, expired and silent watches, slow requests,
+    /// stale views, and kills of the leader. After the last fault, the operator must reach the final state of an
+    /// undisturbed run. No process may have written without leading, and only a few more tasks may be alive than
+    /// without faults.
     ///
     /// # Errors
     ///
@@ -160,7 +163,7 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
-        // A panic is the cause of everything after it.
+        // Report a panic first, because it causes later failures.
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
@@ -195,7 +198,7 @@ impl<W: World> Kit<W> {
                 }
                 Event::Stop(choice) => {
                     if let Some(process) = leaders::leader_or(lab, *choice) {
-                        // It may have failed before, because of a fault.
+                        // Ignore an error, because the process may have failed because of a fault.
                         let _ = lab.stop(&process).await;
                     }
                 }
@@ -205,7 +208,7 @@ impl<W: World> Kit<W> {
         lab.faults().clear();
         lab.break_watches();
         if script.kind == Kind::Chaos {
-            lab.set_weather(None);
+            lab.set_disturbances(None);
         }
         Ok(())
     }
@@ -225,24 +228,24 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Starts processes, and starts one again a moment after it ended.
+/// Starts processes, and starts a process again some time after it has ended.
 async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -> Result<(), Violation> {
     loop {
-        let weather = Weather {
+        let disturbances = Disturbances {
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // Delays alone may last: they prevent nothing.
+            // Delays alone need not end, because they do not prevent the final state.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {
-            lab.start_with(None, Some(weather))?;
+            lab.start_with(None, Some(disturbances))?;
         }
         sleep(RESTART).await;
     }
 }
 
-/// Names the script in a violation that does not name it.
+/// Adds the name of the script to a violation that lacks it.
 fn in_script(violation: Violation, script: &str) -> Violation {
     match violation {
         Violation::NotSteady { what, requests } => {

@@ -1,4 +1,4 @@
-//! A crash at each request.
+//! Crashes the operator at each of its requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::state::State;
 use crate::wire::{CrashPoint, Cut};
 use crate::{Lab, SentRequest, Violation};
 
-/// How long the operator is down while the user acts.
+/// The maximum time that the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
-/// What a run without a disturbance showed.
+/// The results of a run without disturbances.
 pub(super) struct Undisturbed {
     pub(super) state: State,
-    /// The requests until the operator was idle, in each step.
+    /// The requests of all steps. The requests of a step end when the operator is idle.
     pub(super) requests: Vec<SentRequest>,
-    /// How many tasks are alive at the end.
+    /// The number of tasks that are alive at the end.
     pub(super) tasks: usize,
-    /// How many replicas the operator may have: two with a leader election.
+    /// The number of replicas that the operator may have. With a leader election, there are two.
     pub(super) replicas: usize,
 }
 
@@ -41,7 +41,7 @@ impl Undisturbed {
 struct Job<'a> {
     request: &'a SentRequest,
     cut: Cut,
-    /// Whether the user acts while the operator is down.
+    /// Whether the user performs the next step while the operator is down.
     is_down: bool,
 }
 
@@ -49,20 +49,23 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed, each before and after it took effect.
+    /// The requests at which the operator crashed. It crashed before the request took effect, and in another run after
+    /// it.
     pub requests: Vec<SentRequest>,
-    /// How often the operator was run.
+    /// The number of runs.
     pub runs: usize,
 }
 
 impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
     ///
-    /// A run without a disturbance counts the requests. For each of them, the connection is cut before the request takes effect, and in
-    /// another run after it, and the process is killed at that moment. Then it is started again: at once, and in another run after the
-    /// user's next step. Renewals of a Lease while the operator is idle do not count.
+    /// A run without a disturbance counts the requests. For each request, there are runs that cut the connection before
+    /// the request takes effect, and runs that cut it afterwards. The process is killed at that moment. It is started
+    /// again at once, or in other runs after the user's next step. Renewals of a Lease while the operator is idle do
+    /// not count.
     ///
-    /// The final state is all objects and the [`World`], without uids, versions, generations and times. Leases and Events do not belong to it.
+    /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
+    /// and Events are not part of the final state.
     ///
     /// # Errors
     ///
@@ -85,7 +88,7 @@ impl<W: World> Kit<W> {
         Ok(CrashReport { runs, requests: undisturbed.requests })
     }
 
-    /// Runs the operator without a disturbance.
+    /// Runs the operator without disturbances.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
         runs::one(async || {
             let lab = self.lab(0).await?;
@@ -125,7 +128,7 @@ impl<W: World> Kit<W> {
         lab.steady().await.map_err(|violation| at(job, violation))
     }
 
-    /// Lets the user act step by step, and starts the operator again after its crash.
+    /// Allows the steps of the user one by one, and starts the operator again after its crash.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<(), Violation> {
         let death = lab.death(process);
         let last = self.steps.len();
@@ -161,7 +164,7 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Names the crash in a violation that does not name it.
+/// Adds the crash to a violation that does not name it.
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },

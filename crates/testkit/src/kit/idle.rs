@@ -1,4 +1,4 @@
-//! An operator that has nothing to do writes nothing.
+//! Checks that an operator without work sends no writes.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{Kit, World, runs};
 use crate::{Lab, SentRequest, Violation};
 
 impl<W: World> Kit<W> {
-    /// Checks that a second process changes nothing: the operator runs until it is idle, stops, and is started again. Requests that do not
-    /// change the object are allowed. Leases and Events do not count.
+    /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and
+    /// is started again. Requests that do not change the object are allowed. Leases and Events do not count.
     ///
     /// # Errors
     ///
@@ -32,8 +32,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write request for some time on the paused clock, not even one that changes nothing. Leases and
-    /// Events do not count.
+    /// Checks that an idle operator sends no write request for some time on the paused clock, not even a request
+    /// without changes. Leases and Events do not count.
     ///
     /// # Errors
     ///

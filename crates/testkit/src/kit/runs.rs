@@ -1,4 +1,4 @@
-//! Runs on their own threads, each with its own runtime and its own paused clock.
+//! Executes runs on separate threads. Each run has a separate runtime and a separate paused clock.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use tracing::subscriber::{NoSubscriber, set_default};
 
 use crate::Violation;
 
-/// Unoptimized futures are large.
+/// The stack size of a thread. It is large, because futures are large without optimizations.
 const STACK: usize = 16 << 20;
 
-/// Runs one future on a thread of its own.
+/// Runs one future on a separate thread.
 pub(super) fn one<R: Send>(run: impl AsyncFnOnce() -> Result<R, Violation> + Send) -> Result<R, Violation> {
     thread::scope(|scope| {
         let thread =
@@ -32,7 +32,8 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Viola
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // Errors are expected in these runs. Without a subscriber, a controller would print the first one to stderr.
+        // Install a subscriber. Without it, a controller prints the first error to stderr, but errors are expected in
+        // these runs.
         let _quiet = (!has_been_set()).then(|| set_default(NoSubscriber::new()));
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
             if is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What the user does, step by step.
+//! The steps of the user.
 
 use std::pin::Pin;
 
@@ -16,7 +16,7 @@ pub(super) struct Step {
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The progress of a user: how many steps are allowed, and how many are done.
+/// The progress of a user: the number of allowed steps and the number of completed steps.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,
@@ -34,15 +34,15 @@ impl Progress {
 
     /// Waits until the first `steps` steps are done.
     pub(super) async fn done(&self, steps: usize) {
-        // The sender is alive as long as `self`.
+        // An error is impossible, because `self` owns the sender.
         let _ = self.done.subscribe().wait_for(|done| *done >= steps).await;
     }
 
-    /// Performs all steps, each once it is allowed.
+    /// Performs all steps. Each step begins when it is allowed.
     pub(super) async fn perform<W: World>(&self, lab: &Lab<W>, steps: &[Step]) -> Result<(), Violation> {
         let mut allowed = self.allowed.subscribe();
         for (index, step) in steps.iter().enumerate() {
-            // The sender is alive as long as `self`.
+            // An error is impossible, because `self` owns the sender.
             let _ = allowed.wait_for(|allowed| *allowed > index).await;
             let what = format!("the user's step {:?}", step.name);
             lab.attempt(&what, async || (step.act)(lab.user().clone()).await).await?;

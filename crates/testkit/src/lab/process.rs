@@ -14,7 +14,7 @@ use super::Lab;
 use crate::Violation;
 use crate::journal::PANICKED;
 use crate::kit::World;
-use crate::wire::{CrashPoint, Link, Weather, Wire};
+use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 
 /// A process of the operator: a task with its own clients and caches.
 #[derive(Debug)]
@@ -29,18 +29,22 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// No client can be made.
+    /// Fails if a client cannot be created.
     pub fn start(&self) -> Result<String, Violation> {
         self.start_with(None, None)
     }
 
-    pub(crate) fn start_with(&self, crash: Option<CrashPoint>, weather: Option<Weather>) -> Result<String, Violation> {
+    pub(crate) fn start_with(
+        &self,
+        crash: Option<CrashPoint>,
+        disturbances: Option<Disturbances>,
+    ) -> Result<String, Violation> {
         let mut processes = self.processes();
         let name = format!("operator-{}", processes.len() + 1);
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(processes.len() as u64);
         let link = Link::new(name.clone(), self.server.clone(), self.journal.clone(), seed);
         link.crash_at(crash);
-        link.set_weather(weather);
+        link.set_disturbances(disturbances);
         let mut client = self.server.client_config();
         client.user_agent = Some(name.clone());
         client.impersonate = self.settings.permissions.as_ref().map(|(user, _)| user.clone());
@@ -66,7 +70,7 @@ impl<W: World> Lab<W> {
             if let Some(cause) = cause {
                 journal.ended(&own_link.process, cause);
             }
-            // Writes the pending Events, as a program does at its end.
+            // Writes the pending Events, as a program does before it exits.
             tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => {}
@@ -77,19 +81,19 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, as SIGKILL does: its requests stop at once, and it releases nothing. Returns once its memory is gone. A process that
-    /// has ended stays ended.
+    /// Kills a process, as SIGKILL does. Its requests stop at once, and it does not release the Lease. Returns once the
+    /// memory of the process is freed. Does nothing if the process has already ended.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the process is killed nevertheless.
+    /// Even if the future is dropped, the process is killed.
     pub async fn kill(&self, process: &str) {
         let found = self.processes().get_mut(process).map(|found| {
             found.link.kill();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task catches the panics of the operator.
+            // The task catches the panics of the operator, so it does not panic.
             let _ = task.await;
         }
     }
@@ -98,31 +102,31 @@ impl<W: World> Lab<W> {
     ///
     /// # Errors
     ///
-    /// The process ended with an error, or panicked, now or before.
+    /// Fails if the process has ended with an error or a panic, during this call or before.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the process stops nevertheless.
+    /// Even if the future is dropped, the process stops.
     pub async fn stop(&self, process: &str) -> Result<(), Violation> {
         let found = self.processes().get_mut(process).map(|found| {
             found.stop.cancel();
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
-            // The task catches the panics of the operator.
+            // The task catches the panics of the operator, so it does not panic.
             let _ = task.await;
         }
         self.check_ended()
     }
 
-    /// Returns the names of the processes that run.
+    /// Returns the names of the running processes.
     pub fn running(&self) -> Vec<String> {
         let is_running = |process: &Process| !process.link.dead().is_cancelled() && !process.task.is_finished();
         let processes = self.processes();
         processes.iter().filter(|(_, process)| is_running(process)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns how many processes were started.
+    /// Returns the number of processes that were started so far.
     pub(crate) fn started(&self) -> usize {
         self.processes().len()
     }
@@ -132,8 +136,8 @@ impl<W: World> Lab<W> {
         self.processes().get(process).map(|found| found.link.dead().clone()).unwrap_or_default()
     }
 
-    pub(crate) fn set_weather(&self, weather: Option<Weather>) {
-        self.processes().values().for_each(|process| process.link.set_weather(weather));
+    pub(crate) fn set_disturbances(&self, disturbances: Option<Disturbances>) {
+        self.processes().values().for_each(|process| process.link.set_disturbances(disturbances));
     }
 
     /// Breaks all open watches of all processes.

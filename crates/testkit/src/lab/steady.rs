@@ -1,4 +1,4 @@
-//! Waiting until the operator has nothing left to do.
+//! Waits until the operator is idle.
 
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
@@ -7,14 +7,14 @@ use crate::Violation;
 use crate::kit::World;
 use crate::state::State;
 
-/// How many requests a report shows.
+/// The number of requests in a report.
 const SHOWN: usize = 15;
 /// The pause between two comparisons of the state.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle: for the [quiet time](crate::Kit::quiet), it changed no object and no write failed. Leases and Events
-    /// do not count.
+    /// Waits until the operator is idle. It is idle if it changed no object and no write failed for the [quiet
+    /// time](crate::Kit::quiet). Leases and Events do not count.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl<W: World> Lab<W> {
     /// Waits until the operator is idle. Processes may end.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
-        // What the user did a moment ago is activity, too.
+        // Recent actions of the user count as activity too.
         self.journal.touch();
         loop {
             self.server.settle().await;
@@ -55,7 +55,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Waits until the state is the expected one, at most until the limit.
+    /// Waits until the state equals the expected state, at most until the limit.
     pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         loop {

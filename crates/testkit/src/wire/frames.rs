@@ -1,4 +1,4 @@
-//! Watch responses whose events arrive late, and that can break.
+//! Watch responses that can delay their events and can break.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +33,7 @@ pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: watch::Re
         let mut broken = watched.broken.clone();
         let line = tokio::select! {
             biased;
-            // An error means that the link is gone, and the process with it.
+            // An error means that the process and its connection were dropped.
             _ = broken.changed() => Some(Err(io::Error::new(io::ErrorKind::ConnectionReset, "the test kit broke the watch"))),
             line = watched.next() => line,
         };
@@ -46,7 +46,7 @@ pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: watch::Re
 }
 
 impl Watched {
-    /// Returns the next line, or the rest of the body at its end.
+    /// Returns the next line. At the end of the body, returns the remaining bytes.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(line) = self.lines.pop_front() {

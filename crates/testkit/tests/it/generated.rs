@@ -1,4 +1,4 @@
-//! Generated custom resources are valid.
+//! Tests that generated custom resources are valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::website::{Website, operator};
 
-/// One field for each feature of a schema.
+/// A type with one field for each feature of a schema.
 #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
 struct Everything {

@@ -1,7 +1,8 @@
-//! Known patterns of bugs in operators: the kit catches each wrong reconciler, and accepts the corrected one.
+//! Tests with known patterns of bugs in operators. The kit rejects each wrong reconciler, and accepts the corrected
+//! reconciler.
 //!
-//! The patterns are those that Sieve (OSDI 2022) and Kamera found in real operators: crashes between two effects, views that are behind, and
-//! missed events.
+//! The patterns are those that Sieve (OSDI 2022) and Kamera found in real operators: crashes between two effects, views
+//! that lag, and missed events.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -75,7 +76,8 @@ fn effect_without_finalizer_is_caught() {
     kit(with_finalizer).survives_crashes().unwrap();
 }
 
-/// Creates a child with a generated name, and records it in the status. A crash between the two creates a second child.
+/// Creates a child with a generated name, and records it in the status. A crash between these two writes creates a
+/// second child.
 async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         let mut map = config_map(&site);
@@ -91,7 +93,7 @@ async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// The corrected form: the name depends on the owner only.
+/// The corrected form. The name depends only on the owner.
 async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let stored = cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: stored.metadata.name.clone(), conditions: Conditions::default() }).await?;
@@ -109,7 +111,8 @@ fn generated_name_before_the_record_is_caught() {
         .unwrap();
 }
 
-/// Writes the status before the effect, and reads its own status to decide. A crash between the two skips the effect for ever.
+/// Writes the status before the effect, and skips the effect if the status is set. A crash between the two skips the
+/// effect forever.
 async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
@@ -125,7 +128,7 @@ fn decision_on_the_own_status_is_caught() {
     not_converged(wrong.survives_crashes(), "configmaps default/blog: does not exist");
 }
 
-/// Counts children in a cache that does not have its own writes yet.
+/// Counts children in a cache that does not contain the operator's latest writes yet.
 async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if cx.owned::<ConfigMap>()?.is_empty() {
         let mut map = config_map(&site);
@@ -150,7 +153,7 @@ fn decision_on_a_stale_cache_is_caught() {
     right.survives_reordering(0..6).unwrap();
 }
 
-/// Deletes the child by name. A new leader with an old view deletes the child of the site that has the name now.
+/// Deletes the child by name. A new leader with an old view deletes the child of a newer site with the same name.
 async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     match cx
         .cluster()
@@ -164,7 +167,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form: a deletion has the uid of the child that was read.
+/// The corrected form. A deletion has the uid of the child that was read.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -204,8 +207,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names its child by the domain and deletes it when the site is gone. A site that is created again with the same name and another domain looks
-/// like an update, and the child of the first one stays.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is created again
+/// with the same name and another domain, this looks like an update. The child of the first site is then never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -222,7 +225,7 @@ async fn forget_by_label(key: ObjectKey, cx: Context<Website>) -> Result<()> {
     Ok(())
 }
 
-/// The corrected form: the site owns the child, and each reconciliation removes what it does not want.
+/// The corrected form. The site owns the child, and each reconciliation deletes children that it does not need.
 async fn owned_child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);

@@ -1,4 +1,4 @@
-//! The least role is sufficient, and each of its permissions is needed.
+//! Tests that the least role is sufficient, and that each of its permissions is needed.
 
 use pintle_testkit::{Kit, LeastRole, Violation};
 
@@ -8,7 +8,7 @@ fn kit() -> Kit {
     Kit::new(operator).create(site("blog")).delete::<Website>("blog")
 }
 
-/// Publishes a site with this role only.
+/// Publishes a site with only the permissions of this role.
 fn publish(role: &LeastRole) -> Result<(), Violation> {
     Kit::new(operator).restricted(role).run(async |lab| {
         lab.create(&site("blog")).await?;
@@ -37,7 +37,7 @@ fn website_runs_with_its_least_role_only() {
     ] {
         let smaller = role.clone().without(verb, resource);
         assert_ne!(smaller, role, "the role allows {verb} of {resource}");
-        // Each Lease has a renewal after 2 s, and the site is published before.
+        // Each Lease is renewed after 2 s. The site is published before that.
         let is_needed = (verb, resource) != ("update", "leases");
         assert_eq!(publish(&smaller).is_err(), is_needed, "{verb} of {resource}");
     }

@@ -1,4 +1,4 @@
-//! The README shows the example of the crate page, which runs as a doc test.
+//! Checks that the README shows the example of the crate page, which runs as a doc test.
 
 #[test]
 fn example_of_the_readme_is_on_the_crate_page() {

@@ -1,4 +1,4 @@
-//! The operator of the README, and the checks that it passes.
+//! Tests that the operator of the README passes all checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn website_survives_stale_views_and_reordering() -> Result<(), Violation> {
     Ok(())
 }
 
-/// How many seeds run by default, and between two looks at the memory.
+/// The number of seeds that run by default, and the number of seeds between two measurements of the memory.
 const BATCH: usize = 8;
 
 #[test]
@@ -133,7 +133,7 @@ fn website_survives_chaos() -> Result<(), Violation> {
         memory.push(resident_kib());
     }
     println!("resident memory after each batch, in KiB: {memory:?}");
-    // The allocator keeps some of the first runs' memory.
+    // The allocator does not return all memory of the first runs.
     if let Some((first, last)) = memory.get(10).zip(memory.last()) {
         assert!(last < &(first + first / 4 + 32 * 1_024), "the memory grows: {memory:?}");
     }

@@ -1,4 +1,4 @@
-//! Each check rejects an operator that breaks its rule. The check accepts the same operator without the fault.
+//! Tests that each check rejects an operator that breaks its rule, and accepts the same operator without the bug.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -19,7 +19,7 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("wrong", cluster).install::<Website>().controller(controller)
 }
 
-/// Writes a number that each process counts up.
+/// Writes a number that each process increments.
 fn counts_its_starts(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let start = starts.fetch_add(1, Ordering::Relaxed);
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -56,7 +56,7 @@ fn write_of_an_idle_operator_is_caught() {
     assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
 }
 
-/// Changes a ConfigMap each second. If it watches the ConfigMap, each change causes the next one at once.
+/// Changes a ConfigMap each second. If the operator watches the ConfigMap, each change causes the next change at once.
 fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
     let count = AtomicUsize::new(0);
     let publish = move |_: Arc<Website>, cx: Context<Website>| {
@@ -83,7 +83,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// A service of each replica writes, whether the replica leads or not.
+/// A service of each replica writes, even if the replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {
@@ -106,7 +106,7 @@ fn write_without_leading_is_caught() {
     }
 }
 
-/// Each process leaves tasks behind.
+/// Each process starts tasks that do not end with the process.
 fn leaks_tasks(cluster: Cluster) -> Manager {
     (0..100).for_each(|_| drop(tokio::spawn(pending::<()>())));
     operator(cluster)

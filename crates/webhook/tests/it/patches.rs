@@ -1,4 +1,4 @@
-//! The patch of a mutating webhook.
+//! Tests of the patches of mutating webhooks.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn apply(object: &Value, patch: &Value) -> Value {
 
 #[tokio::test]
 async fn unchanged_object_has_no_patch() {
-    // The type writes `replicas: 0`, and the object does not have the field.
+    // The type serializes `replicas: 0`, and the sent object does not have the field.
     assert_eq!(patch_of(&site("a"), |_: &mut Website| ()).await.unwrap(), Value::Null);
 }
 
@@ -179,7 +179,7 @@ prop_compose! {
     }
 }
 
-/// Adds a field that the type does not know to every object, except to maps.
+/// Adds an unknown field to every object. Maps stay unchanged.
 fn with_unknown(value: &mut Value, is_map: bool) {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! The objects that register webhooks.
+//! Tests of the objects that register webhooks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Admission reviews, from the request to the response.
+//! Tests of admission reviews, from the request to the response.
 
 use std::time::Duration;
 

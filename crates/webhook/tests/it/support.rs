@@ -1,4 +1,4 @@
-//! The kinds under test, and helpers that send reviews.
+//! The kinds under test, and functions that send reviews.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};

@@ -1,4 +1,4 @@
-//! The server: HTTP over TLS, and certificates that change.
+//! Tests of the server: HTTP over TLS, and certificates that change.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ use crate::support::{Website, review, site};
 
 const PATH: &str = "/validate/example.com/v1/websites";
 
-/// Writes a new authority, and a certificate of it.
+/// Writes a new certificate authority, and a certificate that it has signed.
 fn write_pair(directory: &Path) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -200,7 +200,7 @@ async fn client_without_tls_does_not_disturb_others() {
     let mut plain = TcpStream::connect(server.address).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // The server sends an alert of TLS, or resets the connection.
+    // The server sends a TLS alert, or resets the connection.
     let ended = soon(plain.read_to_end(&mut answer)).await;
     assert!(ended.is_err() || !answer.starts_with(b"HTTP"), "{answer:?}");
     assert!(server.connect(&server.authority(), "h2").await.is_ok());

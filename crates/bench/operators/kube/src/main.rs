@@ -1,4 +1,4 @@
-//! The operator of the README with kube-rs, for docs/OPERATORS.md. It has no leader election, probes and metrics.
+//! The operator of the README with kube-rs, for docs/OPERATORS.md. It has no leader election, no probes and no metrics.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

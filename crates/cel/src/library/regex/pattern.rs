@@ -14,11 +14,11 @@ use regex_syntax::ast::{
 const MAX_BYTES: usize = 1 << 20;
 /// The maximum nesting of a pattern.
 const MAX_NESTING: u32 = 200;
-/// The maximum count of a repetition, and of nested repetitions multiplied.
+/// The maximum count of a repetition. For nested repetitions, it limits the product of their counts.
 const MAX_REPEAT: u64 = 1000;
-/// Patterns up to this size are compiled when they are first used, because they always fit into the limits.
+/// The maximum size of a pattern that is compiled at its first use. Such a pattern never exceeds the limits.
 const SMALL: u64 = 1_000;
-/// The size of a class of Unicode characters.
+/// The size that a class of Unicode characters counts.
 const UNICODE_CLASS: u64 = 300;
 
 /// A valid pattern.
@@ -38,7 +38,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Go's reason if the pattern is wrong.
+    /// Returns Go's reason if the pattern is invalid.
     pub(crate) fn parse(pattern: &str) -> Result<Self, String> {
         let wrong = |reason: &str| format!("error parsing regexp: {reason}");
         let pattern = &*unquoted(pattern);
@@ -57,7 +57,7 @@ impl Pattern {
         Ok(Self { text: text.into(), size: review.size, compiled: OnceLock::new() })
     }
 
-    /// Checks that the pattern is not too large. A small pattern never is.
+    /// Checks that the pattern is not too large. A small pattern is never too large.
     pub(crate) fn check_size(&self) -> Result<(), String> {
         if self.size > SMALL {
             self.regex()?;
@@ -65,7 +65,7 @@ impl Pattern {
         Ok(())
     }
 
-    /// Returns about the number of states, on which the time of a search depends.
+    /// Returns the approximate number of states. It determines the time of a search.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -83,7 +83,7 @@ impl Pattern {
     }
 }
 
-/// Replaces `\Q…\E`, which the crate `regex` does not know, by the escaped text.
+/// Replaces `\Q…\E` by the escaped text, because the crate `regex` does not support it.
 fn unquoted(pattern: &str) -> Cow<'_, str> {
     if !pattern.contains("\\Q") {
         return pattern.into();
@@ -117,7 +117,8 @@ fn replaced(pattern: &str, replacements: &[(Span, &str)]) -> String {
     text
 }
 
-/// Finds out what Go refuses and Rust accepts, what both read differently, and the size.
+/// The result of a pass over a pattern: its size, syntax that only Rust accepts, and syntax that Go and Rust interpret
+/// differently.
 #[derive(Default)]
 struct Review {
     counts: Vec<u64>,
@@ -216,7 +217,7 @@ fn is_foreign(flags: &regex_syntax::ast::Flags) -> bool {
     [Flag::IgnoreWhitespace, Flag::Unicode, Flag::CRLF].into_iter().any(|flag| flags.flag_state(flag).is_some())
 }
 
-/// Returns Go's reason and the place of the fault.
+/// Returns Go's reason and the text at fault.
 fn go_reason(error: &regex_syntax::ast::Error) -> String {
     let (pattern, span) = (error.pattern(), error.span());
     let here = pattern.get(span.start.offset..span.end.offset).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Values and types of the test data, in the form of expressions and of types.
+//! Converts values and types of the test data to expressions and types.
 
 use pintle_cel::Type;
 

@@ -49,7 +49,7 @@ impl Message {
 ///
 /// # Errors
 ///
-/// A short description of the place at fault.
+/// Returns a short description of the text at fault.
 pub(super) fn read(text: &str) -> Result<Message, String> {
     let mut reader = Reader { chars: text.chars().peekable(), line: 1 };
     let message = reader.message(None)?;

@@ -1,4 +1,4 @@
-//! How a run of a manager ends: in order, in time, despite failures.
+//! Tests that a run of a manager ends in order and in time, even after failures.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ async fn panic_in_service_error_display_stops_manager_in_order() {
     struct Unspeakable;
     impl std::fmt::Display for Unspeakable {
         fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            panic!("no words")
+            panic!("the Display of the test panics")
         }
     }
     impl std::error::Error for Unspeakable {}
@@ -100,7 +100,7 @@ async fn panic_dropping_a_further_error_does_not_block_stop() {
     impl std::error::Error for Grenade {}
     impl Drop for Grenade {
         fn drop(&mut self) {
-            panic!("the error fell over")
+            panic!("the error of the test panics")
         }
     }
     let (log, _guard) = Log::here();
@@ -121,7 +121,7 @@ async fn panic_dropping_a_further_error_does_not_block_stop() {
     let error = tokio::spawn(async move { manager.run(&CancellationToken::new()).await }).await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "web: port 80 is taken");
     assert!(stopped.load(Ordering::Relaxed), "the service was dropped");
-    log.assert_tells(&["the error fell over"]);
+    log.assert_tells(&["the error of the test panics"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Lost terms and their successors.
+//! Tests of lost terms and of the terms that follow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -29,7 +29,7 @@ struct Inner {
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// How many of the next events are repeated in another shape.
+    /// The number of next events that are repeated in another shape.
     echoes: usize,
 }
 
@@ -46,12 +46,13 @@ impl Shapes {
         self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
     }
 
-    /// Makes the watch send the next change twice: after the change, another shape at the same version.
+    /// Makes the watch send an additional event after the next change. The event has the same version of the object in
+    /// another shape.
     pub(crate) fn echo(&self) {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether `pod` in its version has had the shape of `seen` since a watch last sent it.
+    /// Whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent that version.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());

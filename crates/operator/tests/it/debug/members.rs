@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The variables of the script that are parts of the JSON, and where an example of each is.
+/// The variables of the script whose values are parts of the JSON. Each has the JSON pointer of an example.
 const VARIABLES: &[(&str, &str)] = &[
     ("status", ""),
     ("lease", "/leader"),
@@ -22,7 +22,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that the script reads through a variable of another name, because a function is for several parts.
+/// Members that the script reads through a variable of another name, in a function that handles several parts of the
+/// JSON.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
 /// Checks both directions: each member that the script reads exists, and the script reads each member.

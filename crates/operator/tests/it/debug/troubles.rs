@@ -1,4 +1,4 @@
-//! An operator with one of each trouble that the page shows.
+//! An operator with one example of each problem that the page shows.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
@@ -27,7 +27,7 @@ pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificat
 pub(super) struct Troubles {
     pub(super) address: SocketAddr,
     running: Running,
-    /// Dropping it ends the blocking call.
+    /// Dropping the sender ends the blocking call.
     unblock: mpsc::Sender<()>,
 }
 

@@ -1,4 +1,4 @@
-//! At most one leader: writes are ordered by the server's revisions, and so are the changes of the Lease.
+//! Checks that at most one process leads. The server's revisions define the order of writes and of Lease changes.
 
 use crate::Lab;
 use crate::journal::LeaseWrite;
@@ -11,13 +11,13 @@ fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     lab.running().into_iter().find(|process| *process == last.process)
 }
 
-/// Returns the leader, or without one the process with this number modulo their count.
+/// Returns the leader. If there is no leader, returns the process with this number modulo the number of processes.
 pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
     let running = lab.running();
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
 }
 
-/// Returns the writes that a process made while the Lease named another process, or none.
+/// Returns the writes that a process sent while the Lease named another process or no process.
 ///
 /// Definitions are excluded, because each replica installs them before the election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
@@ -39,7 +39,8 @@ pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     wrong.collect()
 }
 
-/// Returns the writes of the operator's Lease by revision. `None` if the operator has no Lease, or several.
+/// Returns the writes of the operator's Lease by revision. Returns `None` if the operator has no Lease or several
+/// Leases.
 fn leases<W: World>(lab: &Lab<W>) -> Option<Vec<LeaseWrite>> {
     let mut leases = lab.journal().leases();
     leases.sort_by_key(|lease| lease.revision);

@@ -1,4 +1,4 @@
-//! Scripts of disturbances, by seed.
+//! Scripts of disturbances, which are generated from a seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use fastrand::Rng;
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
 
-/// The disturbances that a script may have.
+/// The kind of disturbances in a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Stale,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Chaos,
 }
 
-/// A script: what happens when.
+/// A script of events and their times.
 #[derive(Debug)]
 pub(super) struct Script {
     seed: u64,
@@ -27,9 +27,9 @@ pub(super) struct Script {
     pub(super) delay: Duration,
     /// The longest delay of a watch event.
     pub(super) lag: Duration,
-    /// By time since the start.
+    /// The events, with the time since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
-    /// When all faults end.
+    /// The time at which all faults end.
     pub(super) end: Duration,
 }
 
@@ -40,17 +40,18 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader, or the process with this number modulo their count.
+    /// Kills the leader. If there is no leader, kills the process with this number modulo the number of processes.
     Kill(usize),
-    /// Stops it gracefully, so that a standby takes over at once.
+    /// Stops the same process gracefully, so that a standby takes over at once.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script of a seed for a user with this number of steps. `views` are the resources that the operator lists and watches.
+    /// Creates the script of a seed. `steps` is the number of steps of the user. `views` are the resources that the
+    /// operator lists and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
-        // Seeds that follow each other have similar first values.
+        // Drop the first random value, because consecutive seeds have similar first values.
         random.u64(..);
         let end = random.u64(60..180);
         let mut events = Vec::new();
@@ -59,7 +60,7 @@ impl Script {
         for _ in 0..steps {
             events.push((at, Event::Step));
             acts.push(at);
-            // A user waits, or is in a hurry.
+            // The next step of the user comes after a long or a short pause.
             let longest = [100, 3_000, 20_000][random.usize(0..3)];
             at += Duration::from_millis(random.u64(0..longest));
         }
@@ -73,7 +74,7 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                // Requests take time, so that a view can be between two of them.
+                // Delay the requests, so that a view can show a state between two requests.
                 delay = Duration::from_millis(random.u64(50..1_500));
                 for _ in 0..random.usize(2..5) {
                     let at = time(&mut random);
@@ -81,7 +82,7 @@ impl Script {
                 }
                 events.extend((0..random.usize(1..4)).map(|_| (time(&mut random), ending(&mut random))));
                 events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random))));
-                // From the start, so that the first watches lag.
+                // Start at time zero, so that the first watches lag.
                 events.extend(lagging(&mut random, views).map(|rule| (Duration::ZERO, Event::Rule(rule))));
             }
             Kind::Chaos => {
@@ -99,7 +100,7 @@ impl Script {
     }
 }
 
-/// Returns the time of a disturbance: mostly soon after the user acted, while the operator works.
+/// Returns the time of a disturbance. It is mostly soon after a step of the user, while the operator reacts.
 fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
     let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));
@@ -111,8 +112,9 @@ fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
 
-/// Returns rules that delay what the operator sees: everything, all objects with the same lag, or one resource. They apply to one process, as
-/// if one of several API servers is behind, or to most requests of all processes.
+/// Returns rules that delay the lists and watches of the operator. They delay all resources, all resources that it
+/// watches, or one resource. They apply to one process, as if one of several API servers lags, or to most requests of
+/// all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = match random.bool() {
         true => Lag::Time(Duration::from_millis(random.u64(500..30_000))),
@@ -124,7 +126,7 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
         false => ("operator-".into(), 0.7),
     };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // The watch of the Lease lags, too. An election reads the Lease at the newest version.
+        // The watch of the Lease lags too, but an election reads the newest version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
