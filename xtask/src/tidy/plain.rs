@@ -19,10 +19,6 @@ struct Counts {
 
 /// The crates that may contain marker phrases or hard test names. Other crates may contain none.
 const BUDGETS: &[(&str, Counts)] = &[
-    ("apiserver", Counts { phrases: 0, names: 0 }),
-    ("controller", Counts { phrases: 1, names: 0 }),
-    ("delta-fifo", Counts { phrases: 3, names: 0 }),
-    ("informer", Counts { phrases: 2, names: 0 }),
     ("leaderelect", Counts { phrases: 4, names: 0 }),
     ("workqueue", Counts { phrases: 2, names: 0 }),
 ];
