@@ -49,7 +49,7 @@ impl fmt::Display for CheckedManifest {
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be read, or if a document is not YAML or JSON.
+/// Returns an error if a file cannot be read.
 pub fn check_manifests(paths: &[impl AsRef<Path>]) -> Result<Vec<CheckedManifest>, LoadError> {
     let mut documents = Vec::new();
     for path in paths {
@@ -59,6 +59,14 @@ pub fn check_manifests(paths: &[impl AsRef<Path>]) -> Result<Vec<CheckedManifest
     let mut checked = Vec::new();
     for wants_definitions in [true, false] {
         for Document { path, number, objects } in &documents {
+            let objects = match objects {
+                Ok(objects) => objects,
+                Err(why) if wants_definitions => {
+                    checked.push(unreadable(path, *number, why));
+                    continue;
+                }
+                Err(_) => continue,
+            };
             for object in objects {
                 let sample = Sample::of(object.clone());
                 if sample.is_definition() == wants_definitions {
@@ -68,6 +76,18 @@ pub fn check_manifests(paths: &[impl AsRef<Path>]) -> Result<Vec<CheckedManifest
         }
     }
     Ok(checked)
+}
+
+fn unreadable(path: &Path, document: usize, why: &str) -> CheckedManifest {
+    let rejection = Rejection::invalid(format!("cannot read the document: {why}"));
+    CheckedManifest {
+        path: path.to_owned(),
+        document,
+        object: "not YAML".into(),
+        rules: Vec::new(),
+        warnings: Vec::new(),
+        rejection: Some(rejection),
+    }
 }
 
 fn check(offline: &mut Offline, sample: Sample, path: &Path, document: usize) -> CheckedManifest {

@@ -18,7 +18,7 @@ use crate::registry::{Registry, UpdateSource, Writer, Written};
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 use crate::request::{Requester, Subresource};
-use crate::store::Expect;
+use crate::store::{Expect, ResourceKey};
 
 const MANAGER: &str = "crd-checker";
 /// The name of objects without a name.
@@ -99,8 +99,8 @@ pub(super) struct Offline {
     registry: Arc<Registry>,
     definitions: Definitions,
     default_type: DefaultType,
-    /// A lock that is held while an update is checked, because the old object is stored during the check.
-    updating: Mutex<()>,
+    /// A lock that is held during a check. A check stores the namespace and, for an update, the old object, and removes them again.
+    checking: Mutex<()>,
 }
 
 impl Offline {
@@ -110,7 +110,7 @@ impl Offline {
             registry,
             definitions: Definitions::default(),
             default_type: DefaultType::default(),
-            updating: Mutex::default(),
+            checking: Mutex::default(),
         }
     }
 
@@ -120,11 +120,14 @@ impl Offline {
             return Err(Rejection::invalid(format!("{} is not a CustomResourceDefinition", sample.title())));
         }
         let name = metadata::name(&sample.value).to_owned();
-        if let Some(old) = self.registry.db.get(crd::DEFINITIONS, &name) {
-            // The error is ignored, because the definition was read in the same call and has no other writer.
-            drop(self.registry.db.remove(&crd::DEFINITIONS.into(), &name, old.revision()));
+        let old = self.registry.db.get(crd::DEFINITIONS, &name);
+        self.remove(&crd::DEFINITIONS.into(), &name);
+        let checked = self.write(sample, None, WriteOptions::default());
+        if let (Err(_), Some(old)) = (&checked, old) {
+            let restored = self.registry.db.put(&crd::DEFINITIONS.into(), &name, Expect::Absent, old.decode());
+            restored.map_err(|_| Rejection::invalid(format!("the definition {name} is lost; check it again")))?;
         }
-        let checked = self.write(sample, None, WriteOptions::default())?;
+        let checked = checked?;
         self.definitions.serve_definition(&self.registry, &name);
         let stored = self.registry.db.get(crd::DEFINITIONS, &name).map(|stored| stored.decode()).unwrap_or_default();
         if !crd::is_established(&stored) {
@@ -140,24 +143,21 @@ impl Offline {
 
     pub(super) fn create(&self, sample: Sample) -> Result<CheckedObject, Rejection> {
         let sample = sample.with_defaults(&self.default_type, SAMPLE_NAME);
+        let _turn = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         self.write(sample, None, WriteOptions { dry_run: true, ..WriteOptions::default() })
     }
 
     pub(super) fn update(&self, old: Sample, new: Sample, is_status: bool) -> Result<CheckedObject, Rejection> {
         let old = old.with_defaults(&self.default_type, SAMPLE_NAME);
-        let _turn = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = self.kind(&old.value)?;
-        let target = self.target(&kind, &old.value)?;
+        let target = target(&kind, &old.value);
         let old_status = old.value.get("status").cloned();
         let created = self.written(old, None, &WriteOptions::default())?.0.object.typed();
         let name = metadata::name(&created).to_owned();
         let target = RequestTarget { name, ..target };
         let outcome = self.update_stored(&target, old_status, new, is_status);
-        let (resource, key) = (target.resource_key(), target.key());
-        if let Some(stored) = self.registry.db.get(&resource, &key) {
-            // The error is ignored, because the lock keeps other writers away.
-            drop(self.registry.db.remove(&resource, &key, stored.revision()));
-        }
+        self.remove(&target.resource_key(), &target.key());
         outcome
     }
 
@@ -226,7 +226,15 @@ impl Offline {
         let by = Writer::new(options, MANAGER, self.registry.clock.now_text()).with_requester(requester.clone());
         let written = match update {
             Some(target) => self.registry.update(&target, &UpdateSource::Put(&decoded.value), &by)?,
-            None => self.registry.create(&self.target(&kind, &sample.value)?, decoded.value, &by)?,
+            None => {
+                let target = target(&kind, &sample.value);
+                let namespace = self.add_namespace(&target.namespace)?;
+                let created = self.registry.create(&target, decoded.value, &by);
+                if let Some(namespace) = namespace {
+                    self.remove(&NAMESPACES.into(), &namespace);
+                }
+                created?
+            }
         };
         let mut warnings: Vec<String> = kind.strategy.deprecation().map(Into::into).into_iter().collect();
         warnings.extend(requester.take_warnings());
@@ -244,24 +252,35 @@ impl Offline {
         })
     }
 
-    /// Returns the target of a create, and creates its namespace.
-    fn target(&self, kind: &Arc<Kind>, object: &Json) -> Result<RequestTarget, Rejection> {
-        let namespace = match metadata::namespace(object) {
-            _ if !kind.namespaced() => "",
-            "" => "default",
-            namespace => namespace,
-        };
+    /// Adds a namespace. Returns its name if it did not exist before. Objects without a namespace need none.
+    fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
-        if !namespace.is_empty()
-            && self.registry.db.get(NAMESPACES, namespace).is_none()
-            && let Some(namespaces) = kinds.kind("", "v1", "Namespace")
-        {
-            let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-            let target = RequestTarget::new(namespaces.clone(), "", "");
-            let options = WriteOptions::default();
-            let by = Writer::new(&options, MANAGER, self.registry.clock.now_text());
-            self.registry.create(&target, made, &by)?;
+        let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };
+        if name.is_empty() || self.registry.db.get(NAMESPACES, name).is_some() {
+            return Ok(None);
         }
-        Ok(RequestTarget::new(kind.clone(), namespace, ""))
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let options = WriteOptions::default();
+        let by = Writer::new(&options, MANAGER, self.registry.clock.now_text());
+        self.registry.create(&RequestTarget::new(kind.clone(), "", ""), namespace, &by)?;
+        Ok(Some(name.into()))
     }
+
+    /// Removes an object from the store, if it exists.
+    fn remove(&self, resource: &ResourceKey, key: &str) {
+        if let Some(stored) = self.registry.db.get(resource, key) {
+            // The error is ignored, because no other thread writes meanwhile.
+            drop(self.registry.db.remove(resource, key, stored.revision()));
+        }
+    }
+}
+
+/// Returns the target of a create.
+fn target(kind: &Arc<Kind>, object: &Json) -> RequestTarget {
+    let namespace = match metadata::namespace(object) {
+        _ if !kind.namespaced() => "",
+        "" => "default",
+        namespace => namespace,
+    };
+    RequestTarget::new(kind.clone(), namespace, "")
 }

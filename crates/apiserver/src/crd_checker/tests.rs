@@ -165,3 +165,22 @@ fn assertion_fails_if_the_object_is_accepted() {
 fn assertion_fails_if_the_message_differs() {
     checker(spec()).assert_rejects("spec: {replicas: 21}", "immutable");
 }
+
+#[test]
+fn rejected_replacement_keeps_the_old_definition() {
+    let mut crd = checker(spec());
+    let mut broken = definition("sites", "Site", spec());
+    broken.set("spec", json!({"group": "example.com"}));
+    crd.add(broken).unwrap_err();
+    crd.assert_accepts("spec: {domain: a}");
+    crd.assert_rejects("spec: {replicas: 21}", "less than or equal to 20");
+}
+
+#[test]
+fn namespace_of_a_check_is_removed() {
+    let crd = checker(spec());
+    let in_namespace = "metadata: {namespace: team-a}\nspec: {domain: a}";
+    crd.assert_accepts(in_namespace);
+    crd.assert_accepts_update(in_namespace, in_namespace);
+    crd.assert_accepts("{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}");
+}

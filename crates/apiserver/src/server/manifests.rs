@@ -12,8 +12,8 @@ pub(crate) struct Document {
     pub(crate) path: PathBuf,
     /// The number of the document in the file. The first document has the number 1.
     pub(crate) number: usize,
-    /// The objects. A document has several objects if it is a List.
-    pub(crate) objects: Vec<Json>,
+    /// The objects, or the reason why the document cannot be read. A document has several objects if it is a List.
+    pub(crate) objects: Result<Vec<Json>, String>,
 }
 
 /// Reads a manifest file, or all manifest files below a folder, in the order of their paths.
@@ -24,11 +24,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
         let manifest = std::fs::read(&path).map_err(unreadable)?;
         let invalid = |why| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
         let manifest = schema::yaml_text(&manifest).map_err(invalid)?;
-        for (number, objects) in (1..).zip(documents_of(&manifest)) {
-            let objects =
-                objects.map_err(|why| LoadError::Refused { path: Some(path.clone()), document: number, why })?;
-            documents.push(Document { path: path.clone(), number, objects });
-        }
+        let found = (1..).zip(documents_of(&manifest));
+        documents.extend(found.map(|(number, objects)| Document { path: path.clone(), number, objects }));
     }
     Ok(documents)
 }

@@ -290,5 +290,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     assert!(!ok && text.contains("not seven\n  expected: accepted\n"), "{text}");
     let (ok, text) = check_crd(&[&definition, "--invalid", &good]);
     assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected\n"), "{text}");
+    let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
+    assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
     assert!(!check_crd(&["/nowhere"]).0);
 }
