@@ -137,7 +137,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // The old set is dropped after the lock is released, because dropping the last reference can take long.
+        // Release the lock before the old set is dropped, because dropping the last reference to the set can take long.
         drop(old);
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum Offer {
     List,
     /// A watch, which is a stream of events.
     Watch,
-    /// An object that is not stored and cannot be shown as a table.
+    /// An object that is not stored. It cannot be formatted as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -127,8 +127,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the media type of an error and whether it is indented. The media type is negotiated without transformations. If none is
-/// acceptable, it is JSON.
+/// Returns the media type of an error response, and whether the response is indented. The media type is negotiated without transformations.
+/// If no media type is acceptable, the response is JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =
