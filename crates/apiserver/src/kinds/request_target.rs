@@ -1,4 +1,4 @@
-//! The object or collection to which a request refers: [`RequestTarget`].
+//! The type [`RequestTarget`]: the object or collection to which a request refers.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict error for an update whose uid differs from the uid of the stored object.
+    /// Returns the conflict error for an update with a wrong uid.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

@@ -60,7 +60,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // The phase is not stored, because defaulting adds it when the object is read.
+        // kube-apiserver stores a new claim without the phase, and adds the phase when it reads the claim.
         true
     }
 
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // Accept an invalid update here, because validation reports it later.
+            // Skip the check for an invalid update, because validation reports the update later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {

@@ -34,7 +34,7 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Copies container ports to host ports, for pods with host networking. Templates are not changed, because pods that are created from a
+/// Copies container ports to host ports, for pods with host networking. Does not change templates, because pods that are created from a
 /// template get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {

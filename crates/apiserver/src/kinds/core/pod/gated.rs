@@ -1,4 +1,4 @@
-//! The additional changes that are allowed for a pod with scheduling gates: its node constraints may become stricter.
+//! The changes that are allowed only for a pod with scheduling gates. Its node constraints may become stricter.
 
 use pintle_json::Json;
 
