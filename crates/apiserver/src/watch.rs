@@ -102,9 +102,9 @@ pub(crate) struct Watcher {
 /// matches the selectors.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. They are available until the changes after them are dropped. The watch is too slow
-/// by then, because it would miss these changes. The reference is weak, so a watch that is not read keeps no objects in
-/// memory.
+/// The initial objects of a watch. They are available until the changes after them are dropped. A watcher that has not
+/// read the objects by then would also miss these changes. The reference is weak, so a watch that is not read keeps no
+/// objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -130,7 +130,7 @@ struct Bookmarks {
     before_end: Option<Instant>,
 }
 
-/// The start of a watch, as its options specify it.
+/// The options that determine where a watch starts.
 struct Start {
     /// Whether to send the initial objects.
     initial: bool,
@@ -142,7 +142,7 @@ struct Start {
 
 impl Watcher {
     /// Starts a watch. Returns an error for invalid options. If the version is too old or too new, the stream reports
-    /// this.
+    /// the error.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,

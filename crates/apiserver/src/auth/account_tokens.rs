@@ -127,8 +127,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token, and those of the `audiences` for which the token is valid, in the given order. Returns an error if the
-    /// token is not valid at `now`, in seconds since the epoch, or is valid for none of the `audiences`.
+    /// Returns the user of a token. Also returns the audiences in `audiences` for which the token is valid, in the same order. Returns an
+    /// error if the token is not valid at `now`, in seconds since the epoch, or if it is valid for none of the audiences.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,

@@ -21,7 +21,7 @@ enum ProtoShape {
     Double,
     /// Any value, which is encoded as YAML in a separate message.
     Any,
-    /// A list, each of whose items is encoded as a separate field.
+    /// A list. Each item of the list is encoded as a separate field.
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),

@@ -91,7 +91,7 @@ impl Kinds {
 
     /// Returns all versions of the kind with this store. Considers only versions in the group of the store.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // In a store name, the plural of a custom resource has a prefix.
+        // The store name of a custom resource consists of a prefix and the plural.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)

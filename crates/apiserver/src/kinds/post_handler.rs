@@ -30,7 +30,7 @@ pub(crate) trait PostHandler: Sync {
     /// Returns the task for a body that has passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Returns whether the request changes no object.
+    /// Returns whether the request only asks a question and changes no object.
     fn is_question(&self) -> bool {
         false
     }

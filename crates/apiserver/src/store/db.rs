@@ -265,7 +265,7 @@ impl Db {
         (answer, Feed::new(resource.clone(), scope, after, news))
     }
 
-    /// Returns the later changes of these resources. `None` means all resources.
+    /// Returns a stream of the later changes of these resources. `None` means all resources.
     pub(crate) fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
         let changes = Changes::new(self.max_backlog_bytes);
         self.lock().multi.push(MultiFollower { resources: of, sender: changes.sender() });

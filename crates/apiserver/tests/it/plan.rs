@@ -301,7 +301,7 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// A text in the request lines of requests that get no response.
+    /// A text. A request gets no response if its request line contains this text.
     lost: &'static str,
 }
 

@@ -134,7 +134,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // A subject can occur twice in a binding. The first occurrence has already removed the binding.
+            // If a binding contains a subject twice, the first occurrence has already removed the binding from the index.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);

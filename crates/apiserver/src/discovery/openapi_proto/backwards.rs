@@ -27,7 +27,7 @@ impl Backwards {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// Writes a message whose content is what `write` writes.
+    /// Writes a message. `write` writes the content of the message.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// The limits for one read from the log. A feed returns at most this many changes, with this approximate size in bytes,
-/// and examines at most this many changes.
+/// The limits for one read from the log: the number of returned changes, their approximate size in bytes, and the
+/// number of examined changes.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
