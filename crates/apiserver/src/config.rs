@@ -52,7 +52,7 @@ pub struct ApiServerConfig {
     /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock,
     /// which a test can pause.
     pub start_time: Option<SystemTime>,
-    /// The interval between bookmarks of a watch that allows them. Default: one minute. Minimum: one millisecond.
+    /// The interval between the bookmarks of a watch, if the watch allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
     /// The maximum number of changes by which a watcher may lag behind. Beyond this number, the server closes the stream of the watcher.
     /// Only changes of the watched resource count. Default: 4096. Minimum: 1.

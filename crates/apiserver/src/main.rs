@@ -24,8 +24,8 @@ struct Arguments {
     /// Serve TLS with a certificate generated at startup.
     #[arg(long)]
     tls: bool,
-    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run. With
-    /// the number, anyone can derive them.
+    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run with
+    /// this number. Anyone who knows the number can derive them.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without this file, every caller is an
@@ -63,7 +63,7 @@ enum Command {
     },
 }
 
-/// A controller. Its value is its name in the flags of kube-controller-manager, or a short form of this name.
+/// A controller. Its name on the command line is its name in the flags of kube-controller-manager, or a short form of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]

@@ -496,8 +496,8 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits for the start revision of a streaming list. Ends the watch with an ERROR event if the revision is not
-    /// reached in time.
+    /// Waits until the store reaches the start revision of a streaming list. Ends the watch with an ERROR event if this
+    /// takes too long.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

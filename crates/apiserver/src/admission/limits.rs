@@ -114,7 +114,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a PersistentVolumeClaim, which has only requests.
+/// Checks a PersistentVolumeClaim. A claim has requests but no limits.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();

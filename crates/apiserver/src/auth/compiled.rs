@@ -1,4 +1,4 @@
-//! An in-memory index of stored objects that follows the store.
+//! An in-memory index of stored objects, which is updated when the store changes.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -6,7 +6,7 @@ use crate::store::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
 /// A data structure that can be built from stored objects and updated with their changes.
 pub(super) trait Index: Default {
-    /// The resources whose objects are indexed.
+    /// The resources whose objects the index contains.
     const RESOURCES: &'static [&'static str];
 
     /// Adds or replaces an object.

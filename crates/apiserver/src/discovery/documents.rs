@@ -55,7 +55,7 @@ pub(crate) enum DocumentScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentForm {
     Json,
-    /// Protobuf with the messages of gnostic.
+    /// Protobuf with the messages of the Go library gnostic.
     Protobuf,
 }
 

@@ -21,7 +21,7 @@ use crate::watch::{Frame as WatchFrame, Watcher};
 /// The body of a request, from any transport.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// The body of a response. If it returns an error, the connection is closed.
+/// The body of a response. If the body returns an error, the server closes the connection.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The maximum length of a response body that is sent with `Content-Length`, in bytes. As in Go, longer bodies are sent in chunks.

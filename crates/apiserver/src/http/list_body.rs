@@ -139,7 +139,7 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object if it is selected, or the end of the list.
+    /// Appends the next object if the selectors match it. After the last object, appends the end of the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {

@@ -84,12 +84,12 @@ impl Kinds {
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
 
-    /// Returns the preferred version of the kind with this store.
+    /// Returns the preferred version of the kind whose objects are stored under this name.
     pub(crate) fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with this store. Considers only versions in the group of the store.
+    /// Returns all versions of the kind whose objects are stored under this name. Considers only versions in the group of the name.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
         // The store name of a custom resource consists of a prefix and the plural.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();

@@ -37,7 +37,8 @@ impl Kind {
         self.is_declared()
     }
 
-    /// Returns whether a body must contain `apiVersion` and `kind`. If not, the URL determines them.
+    /// Returns whether a body must contain `apiVersion` and `kind`. If a body need not contain them, the URL determines
+    /// them.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }

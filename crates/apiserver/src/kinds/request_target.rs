@@ -11,7 +11,8 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// The target of a request. It consists of a kind and, except for collections, an object or a subresource of the object.
+/// The target of a request: a kind, and an object of the kind or a subresource of this object. If the target is a collection, it has no
+/// object.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,

@@ -58,7 +58,7 @@ impl Upstream {
         response.unwrap_or_else(|_| Err(Refusal::timeout()))
     }
 
-    /// Sends a GET and returns the response body. A status other than success is an error.
+    /// Sends a GET and returns the response body. Returns an error if the status is not a success.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;

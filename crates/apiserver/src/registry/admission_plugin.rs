@@ -38,7 +38,7 @@ pub(crate) enum AdmissionOptions<'a> {
 /// options of `exec`.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target in the path of the request. It has no name for a create and for a `deletecollection`.
+    /// The target in the path of the request. The target of a create or a `deletecollection` has no name.
     pub(crate) target: &'a RequestTarget,
     /// The existing object. `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,

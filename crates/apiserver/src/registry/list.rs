@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. Does not validate the field names, which [`checked`](Self::checked) does.
+    /// Parses the selectors. Does not validate the field names, because [`checked`](Self::checked) validates them.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {

@@ -17,7 +17,7 @@ use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// The maximum number of attempts of a POST after conflicts.
+/// The maximum number of attempts of a POST. After a conflict, the server tries again.
 const POST_TRIES: usize = 64;
 
 impl Registry {

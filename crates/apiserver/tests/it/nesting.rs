@@ -63,7 +63,7 @@ fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// Returns `depth` nested objects. Unlike lists, they nest equally deeply in the managed fields.
+/// Returns `depth` nested objects. The managed fields have a level for each of them, but no levels for nested lists.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }

@@ -159,7 +159,7 @@ async fn definitions_of_cluster_and_plan_both_apply() {
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // A custom resource with the kind `Event` is not a report, so its changes are listed.
+    // The plan lists the changes of a custom resource with the kind `Event`, because it is not a report.
     let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,

@@ -1,5 +1,5 @@
-//! Tests of proxies of pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The expected responses come from
-//! a kube-apiserver. The backends of its proxies do not listen.
+//! Tests of proxies of pods, services and nodes, and of the deprecated path prefixes `watch` and `proxy`. The expected responses were
+//! recorded from a kube-apiserver. The backends of its proxies did not listen.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -71,7 +71,7 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The subject in the form that kube-apiserver uses in a reason.
+    /// The description of the subject, as in the reasons of kube-apiserver.
     display: Box<str>,
 }
 

@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// The name of the resource, as used by the store.
+/// The name of the resource in the store.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
 /// Returns an active namespace without other data, for cases in which the server knows only its name.

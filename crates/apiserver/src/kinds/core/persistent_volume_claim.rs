@@ -147,7 +147,7 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            // kube-apiserver shows a missing quantity as zero.
+            // Show a missing capacity as zero, as kube-apiserver does.
             _ => (
                 text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
                 table::access_modes(object, "/status/accessModes"),

@@ -126,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // kube-apiserver validates the load balancer class twice on updates.
+        // Validate the load balancer class twice, as kube-apiserver does for updates.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -233,7 +233,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// Sets `clusterIPs` from `clusterIP` if it is empty.
+/// If `clusterIPs` is empty, sets it to the `clusterIP`.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()

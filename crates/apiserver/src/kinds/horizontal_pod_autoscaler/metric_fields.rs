@@ -14,7 +14,7 @@ pub(super) enum FieldForm {
     Selector,
 }
 
-/// The name of a field in v1, its JSON pointer in v2, and its form.
+/// The name of a field in v1, its JSON pointer in v2, and its type in v1.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
 /// The metric sources and their fields, in the order of v1.

@@ -16,8 +16,8 @@ struct Case {
     record: &'static str,
     /// The expected status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the witness makes: the path at which it is visible, the JSON pointer and the value. An empty
-    /// path means the response.
+    /// The change that the witness makes: the path at which it is visible, the JSON pointer and the value. If the path
+    /// is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 

@@ -74,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether there is no unread change and no unread [`Lagged`].
+    /// Returns whether the follower has read all changes, and also the [`Lagged`] error if there is one.
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

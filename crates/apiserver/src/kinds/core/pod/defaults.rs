@@ -43,7 +43,7 @@ fn fill_host_ports(container: &mut Json) {
     }
 }
 
-/// Sets the defaults of a pod template. The metadata is always present afterwards.
+/// Sets the defaults of a pod template. Adds the metadata if it is absent.
 pub(in crate::kinds) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
