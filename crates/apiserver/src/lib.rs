@@ -1,5 +1,6 @@
-//! An in-process Kubernetes API server for tests. It serves real HTTP on loopback, injects scripted faults, and needs no cluster and no
-//! binaries.
+//! An in-process Kubernetes API server for tests.
+//!
+//! It serves real HTTP on loopback and injects scripted faults. It needs no cluster and no binaries.
 //!
 //! ```
 //! # #[tokio::main]

@@ -64,7 +64,7 @@ use crate::server::{ApiServer, StartError};
 /// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a PersistentVolumeClaim is
 ///   not bound.
 /// - The garbage collector only sees objects that the plan has read. It does not find dependents in collections that were never listed. If
-///   a namespace is deleted, the plan deletes only those of its objects that the plan has read.
+///   a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
 /// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
 ///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
 ///   effects there.

@@ -36,7 +36,7 @@ pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Opt
     })
 }
 
-/// Returns whether the object matches the field selector. The values of the fields are those of the object in the version of the kind.
+/// Returns whether the object matches the field selector. It reads the fields from the object in the version of the kind.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),

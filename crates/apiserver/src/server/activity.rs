@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. The time limits are those of kube-apiserver. If kube-apiserver has no limit for a phase
-//! of a connection, this server applies the limit of another phase.
+//! Closes connections whose clients are too slow. kube-apiserver has the same time limits. If kube-apiserver has no limit for a phase of a
+//! connection, this server applies the limit of another phase.
 
 use std::io;
 use std::pin::Pin;

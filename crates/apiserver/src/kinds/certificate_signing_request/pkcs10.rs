@@ -14,7 +14,7 @@ const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
 /// The tags of UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// The object identifier 2.5.4.10, which stands for the name of an organization.
+/// The object identifier 2.5.4.10, which identifies the name of an organization.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
 /// The common prefix of the algorithm identifiers of RSA signatures. After the prefix, the identifier has the number of
