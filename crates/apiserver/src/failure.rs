@@ -14,8 +14,8 @@ pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
     /// The plain text of the response, if the response has no Status. The outermost handlers of kube-apiserver send such responses.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before the API handlers. Such a handler does not negotiate the format
-    /// of its response.
+    /// Whether the failure comes from a handler that runs before the API handlers. Handlers before the API handlers do not negotiate the
+    /// format of their responses.
     pub(crate) early: bool,
 }
 

@@ -181,8 +181,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that begins. At most one rule that ends or silences the watch fires. At most one rule that makes the
-    /// watch lag fires.
+    /// Applies the rules to a watch that begins. At most one `Lag` rule fires. At most one of the rules that end or silence the watch
+    /// fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -179,7 +179,7 @@ impl Kind {
         }
     }
 
-    /// Returns the same kind and schema in another version, for versions that exist only in bodies.
+    /// Returns this kind in another version with the same schema. The other version exists only in request and response bodies.
     pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -238,7 +238,7 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns whether `/status` is served. In this case, writes of the object ignore the status.
+    /// Returns whether `/status` is served. If it is, writes of the object ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }

@@ -69,7 +69,7 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// The part of a forwarded request to which the timeout applies.
+/// How the timeout applies to a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     /// The timeout applies to the whole response.
@@ -143,7 +143,7 @@ impl Live {
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Do not send the names `.` and `..` upstream. No object has such a name, and the upstream client could normalize the path.
+        // Do not send the names `.` and `..` upstream. No object has one of these names, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }

@@ -1,5 +1,5 @@
-//! Offloads long synchronous processing to other threads, so that a single-threaded runtime continues to serve
-//! requests.
+//! Offloads long synchronous processing to other threads. During this processing, a single-threaded runtime continues
+//! to serve requests.
 
 use std::cell::Cell;
 use std::fmt;

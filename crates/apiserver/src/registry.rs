@@ -1,7 +1,7 @@
 //! The API verbs, whose implementation is the same for every kind.
 //!
-//! Functions that write one object do not await. Such a function reads the store, computes the new object, and commits
-//! it only if its inputs have not changed. The HTTP layer and the background tasks call the same functions.
+//! Functions that write one object do not await. They read the store, compute the new object, and commit it only if
+//! their inputs have not changed. The HTTP layer and the background tasks call the same functions.
 
 mod admission_chain;
 mod admission_plugin;

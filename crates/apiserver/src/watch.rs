@@ -280,7 +280,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // Yield, so that the connection sends the earlier frames first.
+                // Yield before the cut, because the connection must send the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -290,7 +290,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first, so that a watch ends at its deadline even if there is always another change.
+            // Check the deadline first. Otherwise, a watch with a change at any time would never end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }

@@ -274,7 +274,7 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a single route serves all requests for a kind. This is the case for custom resources.
+/// Returns whether a single route serves all requests for a kind, which is the case only for custom resources.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }

@@ -38,7 +38,7 @@ pub(super) struct ListBody {
     /// is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the client gets the list compressed. In this case, [`next_compressed`](Self::next_compressed) sends groups of neighbouring
+    /// Whether the client gets the list compressed. If it does, [`next_compressed`](Self::next_compressed) sends groups of neighbouring
     /// objects.
     gzipped: bool,
 }

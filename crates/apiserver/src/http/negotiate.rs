@@ -85,7 +85,7 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns whether a per-method route accepts the clause. Such a route does not accept `application/*`, and ignores parameters.
+/// Returns whether a per-method route accepts the clause. Per-method routes do not accept `application/*`, and ignore parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()

@@ -43,7 +43,7 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns whether list items contain `apiVersion` and `kind`. In this case, a list can also contain an empty
+    /// Returns whether list items contain `apiVersion` and `kind`. If they do, a list can also contain an empty
     /// `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()

@@ -107,7 +107,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the metadata checks that the update validation of this kind repeats.
+    /// Returns the metadata checks that the validation of an update runs a second time for this kind.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks::Update
     }
@@ -235,7 +235,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns whether kube-apiserver stores this new object without some defaults and adds these defaults on each read. The next update
-    /// stores the defaults. Such an update counts as a change even if it has no other effect.
+    /// stores the defaults. This update counts as a change even if it has no other effect.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }

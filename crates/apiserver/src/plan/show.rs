@@ -143,7 +143,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces all values with a placeholder, so that only their presence is visible.
+    /// Replaces all values with a placeholder. The result shows only which values are present.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

@@ -66,7 +66,7 @@ impl Registry {
     }
 
     /// Tries once to create an object for an update or an apply of an absent object. Returns [`Refused`] if another request has created the
-    /// object in the meantime. The caller then updates that object, as kube-apiserver does.
+    /// object since the check. The caller then updates that object, as kube-apiserver does.
     pub(super) fn create_absent(
         &self,
         how: How,

@@ -24,7 +24,7 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 pub(crate) enum Deleted {
     /// The object. It still exists, because a finalizer or a grace period delays its removal.
     Held(Served),
-    /// The removed object. This is the response for some kinds and for a dry run.
+    /// The removed object. Deletes of some kinds, and dry runs, return the object instead of a Status.
     Object(Served),
     /// A Status with the name of the removed object.
     Gone(Box<Status>),

@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// Sets or keeps the fields that only the server sets.
+    /// Sets the fields that only the server may set, or restores their stored values.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);

@@ -75,7 +75,7 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Returns the object to which the standards apply. Returns `None` if the request does not write such an object.
+/// Returns the object to which the standards apply. Returns `None` if the standards do not apply to the request.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {

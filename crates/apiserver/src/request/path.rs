@@ -32,7 +32,7 @@ pub(crate) struct ResourcePath {
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. In this case, `rest` has the
+    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. For this form, `rest` has the
     /// segments after the name.
     pub(crate) old_proxy: bool,
 }

@@ -4,7 +4,8 @@
 //! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line is one object, and the
 //! lines are in the order of creation. The objects are in stored form except for UIDs and times. Therefore, the server writes them directly
 //! to the store. Creating each object through the API would take most of the start time. Objects that depend on the server are created by
-//! code in this module. The ConfigMap for the tracking of legacy tokens is omitted, so that tests see only their own ConfigMaps.
+//! code in this module. The ConfigMap for the tracking of legacy tokens is omitted. Therefore, tests see only the ConfigMaps that they
+//! create.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tracks the memory of unfinished HTTP/2 header blocks. hyper buffers such a block without reporting its size, so the size is computed
-//! from the frames.
+//! Tracks the memory of unfinished HTTP/2 header blocks. hyper buffers these blocks without reporting their size. Therefore, this module
+//! computes the size from the frames.
 
 use super::heads::HEADER;
 
@@ -8,7 +8,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects such a frame only after its header block has ended.
+/// A frame type that clients must not send. hyper rejects frames of this type only after their header block has ended.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;

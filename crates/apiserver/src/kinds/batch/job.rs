@@ -89,7 +89,7 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // Return the errors of the spec twice. kube-apiserver validates it as a part of the Job, and again for the update.
+        // Return the errors of the spec twice. kube-apiserver validates the spec together with the Job, and again for the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();

@@ -132,8 +132,8 @@ impl Strategy for CoreEvent {
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // An event with an `eventTime` can refer to an object of any namespace. If the object is cluster-scoped, such an event can be in
-    // `kube-system` instead of `default`.
+    // An event with an `eventTime` can refer to an object of any namespace. If the object is cluster-scoped, the event must be in `default`
+    // or `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),

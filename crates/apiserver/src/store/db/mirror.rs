@@ -1,8 +1,8 @@
 //! Mirrors the objects of another cluster for a plan. This cluster is called the upstream cluster.
 //!
 //! Each known object has a base, which is its state in the upstream cluster. The first local write freezes the base.
-//! After that, the store ignores upstream changes of the object, but records that there was such a change. Therefore,
-//! the difference between the base and the object is the result of the local writes.
+//! After that, the store ignores upstream changes of the object, and only records that the upstream object has changed.
+//! Therefore, the difference between the base and the object is the result of the local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
