@@ -35,8 +35,8 @@ pub struct AuditRecord {
     /// before the server had a status. A request that timed out is recorded when the server stops processing it, which can be after the
     /// response.
     pub code: u16,
-    /// The last write of the request, regardless of its response. `None` if the request wrote nothing. Examples are reads, dry runs,
-    /// rejected requests and requests that do not change the object.
+    /// The last write of the request, regardless of its response. `None` if the request wrote nothing. Examples are a read, a dry run, a
+    /// rejected request, and an update without changes.
     pub committed: Option<Commit>,
     /// The audit annotations of admission, as in kube-apiserver's audit events. For a pod, these are the enforced security standard,
     /// `pod-security.kubernetes.io/enforce-policy`, and the violations of the audited standard,
@@ -195,7 +195,7 @@ tokio::task_local! {
 }
 
 /// The last write of a request so far. The server reads this value outside of the request's future, because the future may be dropped
-/// before it completes.
+/// before its end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 

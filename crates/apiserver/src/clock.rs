@@ -26,12 +26,12 @@ impl Clock {
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns the time for ordering and expiry.
+    /// Returns the time of tokio's clock, for ordering and expiry.
     pub(crate) fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }
 
-    /// Returns the time for timestamps in objects.
+    /// Returns the wall time, for timestamps in objects.
     pub(crate) fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
         let skew = SignedDuration::from_millis(self.skew_millis.load(Ordering::Relaxed));

@@ -49,10 +49,10 @@ pub struct ApiServerConfig {
     /// - Anyone who knows the seed can derive the tokens and keys.
     /// - If a seed is set, TLS keys are Ed25519 keys, which browsers reject. Without a seed, they are P-256 keys.
     pub seed: Option<u64>,
-    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the server follows tokio's clock, which a
-    /// test can pause.
+    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock,
+    /// which a test can pause.
     pub start_time: Option<SystemTime>,
-    /// The interval between bookmarks of a watch that allows them. Default: one minute. Minimum: one millisecond.
+    /// The interval between the bookmarks of a watch, if the watch allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
     /// The maximum number of changes by which a watcher may lag behind. Beyond this number, the server closes the stream of the watcher.
     /// Only changes of the watched resource count. Default: 4096. Minimum: 1.
@@ -62,21 +62,21 @@ pub struct ApiServerConfig {
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. With such a value,
-    /// clients of the earlier server get the error that their versions are too old, and they re-list. With a lower value, watches of these
-    /// clients would wait until the new server has reached their versions.
+    /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. Clients of the earlier
+    /// server then get the error that their versions are too old, and re-list. With a lower value, watches of these clients would wait
+    /// until the new server reaches their versions.
     pub first_revision: u64,
     /// The maximum number of changes to keep for each resource. Default: 100 000. In addition, each write drops up to a thousand changes
     /// that are older than five minutes. The last change of a resource is always kept. A watch or list fails if it starts at a version
     /// whose changes have been dropped.
     pub history: usize,
     /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. Above the limit, the server
-    /// drops the oldest changes first, and closes watches that have not read a dropped change yet. The last change of a resource is always
+    /// drops the oldest changes first. It closes each watch that has not read a dropped change yet. The last change of a resource is always
     /// kept.
     ///
     /// A separate cache of half this size stores other encodings of current and past objects: protobuf, metadata only, and table rows. When
-    /// the cache is full, it evicts encodings that have been used only once. An evicted encoding is created again on demand. For a list in
-    /// protobuf, this happens twice, because the body begins with its length.
+    /// the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding, it creates the
+    /// encoding again. For a list in protobuf, the server encodes each such object twice, because the body begins with its length.
     pub history_bytes: usize,
     /// The approximate memory limit for request bodies that are being received or served, in bytes. Default: 256 MiB,
     /// plus one eighth that is reserved for bodies of at most 64 KiB.
@@ -147,7 +147,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// No optional controller, as in a kube-apiserver without kube-controller-manager.
+    /// The configuration without optional controllers. It corresponds to a kube-apiserver without kube-controller-manager.
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false };
 }
 

@@ -8,14 +8,14 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// The failure of a request, with the content of the response.
+/// The failure of a request. It contains the data of the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
-    /// A plain text body that is sent instead of the Status. The outermost handlers of kube-apiserver send such bodies.
+    /// The plain text of the response, if the response has no Status. The outermost handlers of kube-apiserver send such responses.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before the API handlers. Such a handler does not negotiate the format
-    /// of its response.
+    /// Whether the failure comes from a handler that runs before the API handlers. Handlers before the API handlers do not negotiate the
+    /// format of their responses.
     pub(crate) early: bool,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body, as sent by a handler that runs before the API handlers.
+    /// Creates a 404 failure with a plain text body. Handlers that run before the API handlers send this failure.
     pub(crate) fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -64,7 +64,7 @@ impl Failure {
             .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
-    /// Creates a failure for a path without a served resource.
+    /// Creates the failure for a path whose resource is not served.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, Reason::NotFound, "the server could not find the requested resource")
             .with(StatusDetails::default())
@@ -129,7 +129,7 @@ impl Failure {
         failure
     }
 
-    /// Creates the 403 failure of a request for which mutating policies failed. The first message is the message of the response.
+    /// Creates the 403 failure of a request for which mutating policies failed. The first message becomes the message of the response.
     pub(crate) fn denied_by_mutation(
         resource: &GroupResource,
         name: &str,
@@ -149,7 +149,7 @@ impl Failure {
     /// Creates a 422 failure with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // A repeated error appears once in the message, but several times in the causes.
+        // If an error occurs several times, the message contains it once, and the causes contain each occurrence.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -212,8 +212,8 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure has no such
-    /// number.
+    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not
+    /// specify a number.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)

@@ -17,7 +17,7 @@ use crate::verb::RequestVerb;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock applies to the time windows of rules. If it is not set, the clock of the thread that adds a rule applies.
+    /// The runtime whose clock the time windows of rules use. If no runtime is set, a rule uses the clock of the thread that adds the rule.
     runtime: OnceLock<Handle>,
 }
 
@@ -33,7 +33,7 @@ struct ArmedRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// The attributes of a request that are compared with rules.
+/// The attributes of a request that rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     /// The verb. `None` for a request without a resource.
@@ -60,7 +60,7 @@ pub(crate) struct Before {
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store that lags behind.
+/// A view of the store that does not show the latest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// The view shows the state at this revision.
@@ -111,7 +111,7 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Uses the clock of this runtime for the time windows of rules. Later calls have no effect.
+    /// Makes the time windows of rules use the clock of this runtime. Later calls have no effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
@@ -148,7 +148,7 @@ impl Faults {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns whether a rule could match a create by its name. Only in this case, the caller must read the name from the body.
+    /// Returns whether a rule could match a create by its name. If it returns false, the caller need not read the name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
@@ -181,8 +181,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that begins. At most one rule that ends or silences the watch fires. At most one rule that makes the
-    /// watch lag fires.
+    /// Applies the rules to a watch that begins. At most one `Lag` rule fires. At most one of the rules that end or silence the watch
+    /// fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a continue token. Encodes and decodes it again, which must not change it.
+/// Decodes a continue token, and then encodes and decodes the result. Panics if this changes the token.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }
@@ -50,7 +50,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads the header blocks of an HTTP/2 connection. They must not depend on how the bytes are split.
+/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on how the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }

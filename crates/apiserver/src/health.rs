@@ -27,8 +27,8 @@ enum CheckKind {
     Controllers,
 }
 
-/// The name of each check, its endpoint if it belongs to only one, and its condition. The checks of post-start hooks
-/// pass as soon as the server responds, if these hooks complete before the server listens.
+/// The name and the condition of each check. If only one endpoint has the check, the row contains this endpoint. Some
+/// post-start hooks complete before the server listens, so their checks pass as soon as the server responds.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -85,7 +85,7 @@ impl Health {
     pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If a thread holds the store's lock forever, this call blocks, and the request times out.
+        // If another thread holds the store's lock forever, this read blocks, and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {

@@ -49,7 +49,7 @@ use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::{Requester, Subresource, Verb};
 
-/// The state of one request while it is served.
+/// The state of one request while the server processes it.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -63,9 +63,9 @@ pub(crate) struct Call {
     /// The verb, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, for RBAC and fault rules. For a list or watch whose field selector selects one name, it is this name.
+    /// The name of the object, for RBAC and fault rules. A list or watch has this name if its field selector selects a single name.
     object: String,
-    /// The view of the store that reads use, if a scripted fault sets a view.
+    /// The view of the store for reads. `None` unless a scripted fault selects a view.
     view: Option<View>,
     /// Warnings for the client. They are sent regardless of the outcome.
     pub(crate) warnings: Vec<String>,
@@ -140,7 +140,7 @@ impl Call {
     }
 }
 
-/// The time at which a response must be complete, even if the client does not read it.
+/// The time at which the whole response must be sent. It also applies if the client does not read the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request.
@@ -200,13 +200,13 @@ pub(crate) async fn respond(
     }
 }
 
-/// The state of a request that is needed after the response has begun.
+/// The values that the server needs after the response to a request has begun.
 struct Ongoing {
-    /// The guard that writes the audit record. The caller must set whether the response was in time.
+    /// The guard that writes the audit record. The caller must record in it whether the response was in time.
     audited: AuditGuard,
     /// The socket to run on the upgraded connection.
     socket: Option<Socket>,
-    /// The end time of a watch, whose frames the response body sends.
+    /// The time at which the watch ends. `None` unless the response is a watch, whose body sends the frames.
     ends: Option<Instant>,
 }
 
@@ -241,8 +241,8 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// A guard that writes the metrics and the audit record of a request when it is dropped. This also happens if the future of the request is
-/// dropped before the response.
+/// A guard that writes the metrics and the audit record of a request when it is dropped. It also writes them if the future of the request
+/// is dropped before the response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
@@ -322,8 +322,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // The bytes from `read` own a processing permit. Drop them immediately, so that the permit is released before a fault delays
-            // the request.
+            // The bytes that `read` returns own a processing permit. Drop them immediately. Otherwise, a fault that delays the request
+            // would keep the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -404,7 +404,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb for RBAC rules. For a path that does not name a resource, it is the method.
+/// Returns the verb for RBAC rules. For a path that does not name a resource, this verb is the method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -527,7 +527,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns the failure for the answer of a scripted fault.
+    /// Returns the failure that sends the answer of a scripted fault.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

@@ -108,9 +108,9 @@ pub(crate) struct Kind {
     pub(crate) scope: Scope,
     /// The verbs, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// The name under which the objects are stored. Kinds that serve the same objects in different forms share this name.
+    /// The name under which the objects are stored. Kinds that serve the same objects in different forms have the same name here.
     pub(crate) store: GroupResource,
-    /// The storage version, for the hash in discovery. `None` if the objects are not stored.
+    /// The storage version, which the hash in discovery depends on. `None` if the objects are not stored.
     pub(crate) stored_version: Option<GroupVersion>,
     pub(crate) subresources: Vec<ServedSubresource>,
     pub(crate) conduct: Conduct,
@@ -141,7 +141,7 @@ pub(crate) struct Conduct {
     pub(crate) creates_on_update: bool,
     /// A PUT needs a resourceVersion.
     pub(crate) needs_version: bool,
-    /// A DELETE returns the object instead of a Status.
+    /// The response to a DELETE is the object instead of a Status.
     pub(crate) returns_deleted: bool,
     /// A DELETE has a grace period.
     pub(crate) graceful: bool,
@@ -154,8 +154,8 @@ pub(crate) struct Conduct {
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. Objects of this kind are not stored and have no
-    /// rules.
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. Its objects are not stored, and no rules apply to
+    /// them.
     pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -179,7 +179,7 @@ impl Kind {
         }
     }
 
-    /// Returns the same kind with another version and the same schema, for versions that exist only in bodies.
+    /// Returns this kind in another version with the same schema. The other version exists only in request and response bodies.
     pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -200,7 +200,7 @@ impl Kind {
         }
     }
 
-    /// Returns the key under which the store finds the kind's objects.
+    /// Returns the key of this kind's objects in the store.
     pub(crate) fn resource_key(&self) -> &ResourceKey {
         self.resource_key.get_or_init(|| self.store.to_string().into())
     }
@@ -238,7 +238,7 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns whether `/status` is served. In this case, writes of the object ignore the status.
+    /// Returns whether `/status` is served. If it is, writes of the object ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
@@ -275,7 +275,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Returns whether the object is known to need no conversion.
+    /// Returns whether it is already known that the object needs no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,

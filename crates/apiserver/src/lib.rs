@@ -1,4 +1,6 @@
-//! An in-process Kubernetes API server for tests, with real HTTP on loopback and scripted faults, and without a cluster or binaries.
+//! An in-process Kubernetes API server for tests.
+//!
+//! It serves real HTTP on loopback and injects scripted faults. It needs no cluster and no binaries.
 //!
 //! ```
 //! # #[tokio::main]
@@ -49,15 +51,15 @@
 //! lock, and also publishes the current state for lock-free reads. Lists at an old revision, pages, watches and bookmarks read from the
 //! store.
 //!
-//! A write attempt in `registry/` never awaits. Therefore, each write is complete or undone even if the future of a request is dropped.
-//! Long work yields to other tasks. A write yields between two attempts, a list yields during its scan, and a `deletecollection` yields
-//! between two objects.
+//! A write attempt in `registry/` never awaits. Therefore, each write is complete or has no effect, even if the future of the request is
+//! dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields during its scan, and a
+//! `deletecollection` yields between two objects.
 //!
 //! In addition to the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
 //! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
-//! `kubernetes`. They use the same handlers as requests of clients.
+//! `kubernetes`. The controllers call the same handlers as the requests of clients.
 
-/// Does not compile if one of these types implements `Debug`, because their values may contain a Secret or a token.
+/// Fails to compile if one of these types implements `Debug`. Their values may contain a Secret or a token, which must not appear in logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

@@ -45,14 +45,14 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The collections that were requested. The cell of a collection is set when the collection is loaded.
+    /// The requested collections. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are completely loaded and watched. Objects are mirrored while this lock is held. Otherwise, watchers could miss
-    /// an object that arrives while its collection becomes complete.
+    /// The collections that are completely loaded and watched. The lock must be held while an object is mirrored. Otherwise, watchers could
+    /// miss an object that arrives while its collection becomes complete.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The server's runtime. A request can come from another runtime.
+    /// The runtime of this server. The future of a request can run on another runtime.
     runtime: Handle,
 }
 
@@ -69,14 +69,14 @@ enum Route {
     Upstream(TimeoutScope),
 }
 
-/// The scope of the timeout of a forwarded request.
+/// How the timeout applies to a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     /// The timeout applies to the whole response.
     Whole,
     /// The timeout applies only to the head, because a watch continues until the client stops reading.
     Head,
-    /// There is no timeout, because a log response can begin as late as the first line of the log.
+    /// There is no timeout. The response to a log request can begin as late as the first line of the log.
     Nothing,
 }
 
@@ -124,26 +124,26 @@ impl Live {
         }
     }
 
-    /// Returns whether the user may cause upstream requests. Only some users may, because upstream requests use this server's credentials,
-    /// which may have more permissions than the user.
+    /// Returns whether the user may cause upstream requests. Upstream requests use the credentials of this server, which may have more
+    /// permissions than the user. Therefore, only administrators may cause them.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. Returns whether the request must be forwarded.
+    /// Loads the objects that a request needs. Returns the server that must answer the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // After a definition was written in the plan, only this server has the complete discovery documents.
+            // If the plan contains a written definition, only this server can create the discovery documents.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Do not send the names `.` and `..` upstream. No object has such a name, and the upstream client could normalize the path.
+        // Do not send the names `.` and `..` upstream. No object has one of these names, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
@@ -157,7 +157,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // A request is forwarded if its response does not come from stored objects.
+        // Forward the request if its response does not come from stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -183,8 +183,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of a write, and the objects that the rules for the write read. Objects that the plan may not read are treated as
-    /// absent.
+    /// Loads the namespace of a write, and the objects that the rules for the write read. If the upstream cluster does not permit reading
+    /// an object, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -234,7 +234,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection, unless it is already loaded. Loading continues if the future is dropped.
+    /// Loads a collection, unless it is already loaded. If the future is dropped, loading continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -251,7 +251,7 @@ impl Live {
         loaded.await.ok().flatten().unwrap_or_else(|| Err(Refusal::timeout()))
     }
 
-    /// Mirrors an object of the upstream cluster. An object without a name is ignored.
+    /// Mirrors an object of the upstream cluster. Ignores an object without a name.
     fn mirror(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
@@ -267,8 +267,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind in the upstream storage version. Objects of the kind are read upstream in this version. Returns `None` if the
-    /// resource comes from a definition that was created in the plan.
+    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the objects in this version.
+    /// Returns `None` if the resource comes from a definition that was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());

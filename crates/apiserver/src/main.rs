@@ -24,8 +24,8 @@ struct Arguments {
     /// Serve TLS with a certificate generated at startup.
     #[arg(long)]
     tls: bool,
-    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run. With
-    /// the number, anyone can derive them.
+    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run with
+    /// this number. Anyone who knows the number can derive them.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without this file, every caller is an
@@ -63,7 +63,7 @@ enum Command {
     },
 }
 
-/// A controller. Its value is its name in the flags of kube-controller-manager, or a short form of this name.
+/// A controller. Its name on the command line is its name in the flags of kube-controller-manager, or a short form of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -97,7 +97,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Checks manifests and prints the results. Fails if a result is not the expected one.
+/// Checks manifests and prints the results. Returns an error if a result differs from the expected result.
 fn check_crd(valid: &[PathBuf], invalid: &[PathBuf]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let checked = check_manifests(&[valid, invalid].concat())?;
     let (mut stdout, mut unexpected) = (io::stdout().lock(), 0);
@@ -191,9 +191,11 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
     }
 }
 
-/// Returns the number of tenths of a second since 2026. This number is above all versions that an earlier server on the same port returned.
-/// The only exception is a server with more than ten writes per second on average. Therefore, clients of the earlier server re-list. The
-/// number stays below 2^32 for a decade, like the versions of real clusters. Some tools treat larger values as the far future.
+/// Returns the first revision of the server: the number of tenths of a second since 2026.
+///
+/// The revision is above all versions of an earlier server on the same port, unless that server had more than ten writes per second on
+/// average. Therefore, clients of the earlier server re-list. For a decade, the revision stays below 2^32, like the versions of real
+/// clusters. Some tools treat larger values as the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -209,8 +211,8 @@ mod platform {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use tokio::signal::unix::{SignalKind, signal};
 
-    /// Raises the limit of open files to the maximum that the system allows. Many systems start with 1,024 for programs that still use
-    /// `select`.
+    /// Raises the limit of open files to the maximum that the system allows. Many systems start programs with a limit of 1,024, because
+    /// some programs still use `select`.
     pub(super) fn raise_open_files() {
         let limit = getrlimit(Resource::Nofile);
         if limit.current != limit.maximum {
@@ -236,7 +238,7 @@ mod platform {
         options.mode(0o600);
     }
 
-    /// Changes the mode of a file that existed before. A special file, such as a pipe, has no mode to change.
+    /// Changes the mode of a file that already existed. A special file, such as a pipe, has no mode to change.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         match file.metadata()?.is_file() {
             true => file.set_permissions(Permissions::from_mode(0o600)),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets. The limit is needed because clients can send any resource and version. Requests
-/// with further label sets are not counted.
+/// The maximum number of label sets. Clients can send any resource and version, so the number of label sets needs a
+/// limit. Requests with further label sets are not counted.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -27,12 +27,12 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`. It is `apiserver`, or empty for paths that all Kubernetes components serve, such as
-    /// health.
+    /// The label `component`. It is `apiserver` for most paths. For paths that all Kubernetes components serve, such as
+    /// health, it is empty.
     pub(crate) component: &'static str,
 }
 
-/// The requests with one set of labels.
+/// The counts and durations of the requests with one set of labels.
 #[derive(Clone, Debug, Default)]
 struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
@@ -121,7 +121,7 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// Returns the labels sorted by name, after `code`.
+    /// Returns the labels in the order of the metrics format: `code` first, and then the other labels sorted by name.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };

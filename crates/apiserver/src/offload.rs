@@ -1,5 +1,5 @@
-//! Offloads long synchronous processing to other threads, so that a single-threaded runtime continues to serve
-//! requests.
+//! Offloads long synchronous processing to other threads. During this processing, a single-threaded runtime continues
+//! to serve requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,7 +17,8 @@ use tokio_util::sync::PollSemaphore;
 /// Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// The number of bytes to declare for processing that can take long even for a small input.
+/// A number of bytes for [`work_on`] that always offloads the processing. It is for processing that can take long even
+/// for a small input.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
 /// The permits for offloaded steps of a server. There is one permit for each processor. The limit also bounds memory,
@@ -36,7 +37,7 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await processes this many bytes. If there are many bytes, code inside an
+/// Declares that the code up to the next await processes this many bytes. If the number is large, code inside an
 /// [`Offload`] moves to another thread as soon as a permit is free. Otherwise, the code runs on the current thread.
 ///
 /// # Cancel safety
@@ -62,9 +63,9 @@ pub(crate) fn is_long(bytes: usize) -> bool {
 }
 
 thread_local! {
-    /// How this thread executes its current step.
+    /// Where the current step of this thread runs.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
-    /// Whether the next step should be offloaded.
+    /// Whether the current step has requested that the next step is offloaded.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -89,7 +90,7 @@ enum Execution {
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
-    /// Whether the future is in the queue for permits.
+    /// Whether the future waits for a permit.
     is_queued: bool,
 }
 
@@ -103,7 +104,8 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The future of an offloaded step. The blocking task takes the future when a thread runs the task.
+    /// The future, while one of its steps is offloaded. The blocking task takes the future out when a thread runs the
+    /// task.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -120,8 +122,8 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if the future needs one and one is free. Leaves the queue for permits if the future no longer
-    /// needs a permit.
+    /// Returns a permit if the future needs a permit and a permit is free. If the future no longer needs a permit, it
+    /// stops waiting for one.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
@@ -177,8 +179,8 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // The inner future is polled again to register the waker of the current poll, which can differ
-                        // from the waker of the offloaded poll.
+                        // Poll the future again. It must register the waker of the current poll, which can differ from
+                        // the waker of the offloaded step.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
                         // The task was cancelled, which means that the runtime is shutting down.
@@ -191,8 +193,7 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of the work. The step does not run if the work is dropped or taken back before the step
-/// begins.
+/// Offloads the next step of `work`. If the offload is dropped before the step begins, the step does not run.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -211,7 +212,7 @@ fn offload_step<T: Send + 'static>(
 
 /// Polls the work once. Returns the result, and whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// A guard that restores the previous state, because offloads can nest and a step can panic.
+    /// Restores the state of the thread on drop, because offloads can be nested and a step can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -247,7 +248,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // The step already runs on another thread.
+            // The step has already moved to another thread.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// No step can be offloaded, because the only blocking thread is busy or all permits are in use. The deadline is
+    /// No step can be offloaded, because another task uses the only blocking thread or all permits. The deadline is
     /// inside the offloaded future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {

@@ -18,7 +18,7 @@ use crate::config::{ApiServerConfig, Controllers};
 use crate::live::Upstream;
 use crate::server::{ApiServer, StartError};
 
-/// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and does not send any write to it.
+/// A dry run of a controller against a live cluster. A plan is an API server that reads from the cluster and never sends a write to it.
 ///
 /// The controller runs unmodified. [`changes`](Self::changes) then lists the changes that the controller would make, like `terraform plan`
 /// before `terraform apply`.
@@ -39,7 +39,7 @@ use crate::server::{ApiServer, StartError};
 /// - Each GET reads the object from the cluster, until the object is written in the plan or its collection is watched.
 /// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
 ///   namespaces. After that, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
-///   objects written in the plan. Therefore, a create needs the permission to list.
+///   objects written in the plan. A create needs the permission to list, because it also lists the collection.
 /// - Objects keep the uid and the resourceVersion of the cluster until they are written in the plan. The resource versions of writes in the
 ///   plan continue from the versions of the cluster.
 /// - The plan loads custom resource definitions at the start and watches them. Discovery documents come from the cluster until a definition
@@ -58,19 +58,19 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Limits
 ///
-/// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. Objects are read in their storage
-///   version, and other versions return them without a conversion. Quotas apply only if they have been read. The plan does not check
-///   whether the writer is authorized to write.
+/// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. The plan reads objects in their storage
+///   version. If a request names another version, the plan returns the same object without a conversion. Quotas apply only if the plan has
+///   read them. The plan does not check whether the writer is authorized to write.
 /// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a PersistentVolumeClaim is
 ///   not bound.
-/// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed. If a
-///   namespace is deleted, the plan deletes only objects of this namespace that have been read.
+/// - The garbage collector only sees objects that the plan has read. It does not find dependents in collections that were never listed. If
+///   a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
 /// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
 ///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
 ///   effects there.
-/// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. Impersonated users
-///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the user of the plan's client. If a
-///   forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
+/// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. An impersonated user
+///   has only the permissions of roles that the plan has read. The cluster answers forwarded requests, such as reviews, for the user of the
+///   plan's client. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
 /// - All state is lost when the plan ends. All requested collections are kept in memory.
 /// - Generated names, allocated addresses and allocated ports differ from the values that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, the Lease is also held in the plan. Disable leader election in the planned
@@ -122,8 +122,8 @@ impl Plan {
     ///
     /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster itself aggregates its cluster roles.
     /// Resource versions continue from the versions of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads
-    /// the cluster only for members of `system:masters`. Other users see only objects that are already loaded and that the loaded roles
-    /// permit.
+    /// the cluster only for members of `system:masters`. Other users see only objects that the plan has already loaded and that the loaded
+    /// roles permit.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Plan {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // The cluster has already aggregated its roles. This server must not repeat this, because it has not read all roles.
+        // Do not aggregate cluster roles. The cluster has already aggregated them, and this server has not read all of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =

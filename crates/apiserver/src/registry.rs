@@ -1,7 +1,7 @@
 //! The API verbs, whose implementation is the same for every kind.
 //!
-//! Functions that write one object do not await. Such a function reads the store, computes the new object, and commits
-//! it only if its inputs have not changed. The HTTP layer and the background tasks call the same functions.
+//! Functions that write one object do not await. They read the store, compute the new object, and commit it only if
+//! their inputs have not changed. The HTTP layer and the background tasks call the same functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -137,7 +137,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // The old set is dropped after the lock is released, because dropping the last reference can take long.
+        // Release the lock before the old set is dropped, because dropping the last reference to the set can take long.
         drop(old);
     }
 

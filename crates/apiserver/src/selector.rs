@@ -1,4 +1,4 @@
-//! Matches label selectors of `pintle_meta` against JSON objects.
+//! Matches label selectors of the crate `pintle_meta` against JSON objects.
 
 use pintle_json::{Json, Map};
 use pintle_meta::{LabelSelector, LabelSelectorSpec};
@@ -7,13 +7,13 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// Parses a structured selector. A null selector selects no objects. Returns `None` if the selector is invalid.
+/// Parses a `LabelSelector`. A null selector selects no objects. Returns `None` if the selector is invalid.
 pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a structured selector. Returns an empty text if the selector is invalid.
+/// Formats a `LabelSelector`. Returns an empty text if the selector is invalid.
 pub(crate) fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! An API server as a value, which ends when it is dropped.
+//! The type [`ApiServer`], whose value is a running server. Dropping the value ends the server.
 
 mod activity;
 mod bootstrap;
@@ -68,7 +68,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
-    /// The upstream cluster, if this server belongs to a plan.
+    /// The upstream cluster. `None` unless this server belongs to a plan.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -76,20 +76,20 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// The runtime of the server's own thread, if it has one.
+    /// The runtime of the server's own thread. `None` if the server runs on the caller's runtime.
     own_runtime: Option<Handle>,
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry contains the reason. A write that
-    /// uses one of them gets a warning.
+    /// The objects and fields that this server accepts but ignores, and the reason for each. kube-apiserver does not ignore them. A write
+    /// that uses one of them gets a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
     /// Starts a server. When the function returns, the server is ready and responds to requests.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all tasks that have been started.
+    /// Dropping the future stops all tasks that the server has started.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl ApiServer {
         Self::start_with_upstream(config, None).await
     }
 
-    /// Starts a server. If `upstream` is given, the server is a layer on top of this cluster.
+    /// Starts a server. If `upstream` is given, the server reads from this cluster and never writes to it.
     pub(crate) async fn start_with_upstream(
         config: ApiServerConfig,
         upstream: Option<Upstream>,
@@ -232,8 +232,7 @@ impl ApiServer {
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// Returns the requests to which the server has responded so far. [`ApiServerConfig::audit`] limits the number of requests that are
-    /// kept.
+    /// Returns the requests to which the server has responded so far. The audit keeps at most [`ApiServerConfig::audit`] requests.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
@@ -249,7 +248,7 @@ impl ApiServer {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. After that, lists and watches of older revisions fail.
+    /// Compacts the store up to the current revision. Later lists and watches of older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
@@ -259,17 +258,18 @@ impl ApiServer {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the server's own runtime, if it has one. Until the guard is dropped, code of the server uses the clock of this runtime.
+    /// Enters the runtime of the server's own thread, if the server has one. Until the guard is dropped, the server's code uses the clock
+    /// of this runtime.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry. Modules that use the server need it.
+    /// Returns the registry, for other modules of this crate.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Returns the upstream cluster, if this server belongs to a plan.
+    /// Returns the upstream cluster. Returns `None` unless this server belongs to a plan.
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
@@ -279,8 +279,8 @@ impl ApiServer {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's own controllers have processed all writes so far. After that, definitions are served, dependents are
-    /// deleted, and deleted namespaces are empty. Objects whose removal a finalizer delays may remain.
+    /// Waits until the server's controllers have processed all writes so far. Then all definitions are served, the dependents of deleted
+    /// owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
     ///
     /// # Cancel safety
     ///
@@ -289,8 +289,8 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections, ends all tasks, and waits for them. Watches end immediately. A step that is already offloaded to another
-    /// thread continues to its end, and may finish a little later.
+    /// Closes all connections, ends all tasks, and waits for them. Watches end immediately. If the server has already offloaded processing
+    /// to another thread, this processing continues to its end. It may finish shortly after the shutdown.
     ///
     /// # Cancel safety
     ///
@@ -306,7 +306,7 @@ impl ApiServer {
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // Derive the token from another seed than UIDs, because all clients can read UIDs.
+        // Derive the token and the UIDs from different seeds, because all clients can read UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }

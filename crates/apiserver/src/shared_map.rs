@@ -16,12 +16,13 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The entries before and after this entry.
+    /// The subtrees of the entries before and after this entry.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// The ratio of the weights of the inner and the outer child of the heavier side at which two rotations are needed.
+/// The threshold for a double rotation. It applies to the ratio of the weights of the inner and the outer child of the
+/// heavier side.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -120,7 +121,7 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Rotates the child on the given side up. This node becomes the child of that child, on the other side.
+    /// Rotates this subtree: the child on the given side becomes the root, and the old root becomes a child of it.
     fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);
@@ -137,7 +138,8 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// Returns the side of a node on which a name belongs. Returns `None` for the name of the node.
+/// Returns the index in [`sides`](MapNode::sides) of the side on which a name belongs. Returns `None` if the node has
+/// this name.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),
@@ -198,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Returns whether each node has the correct size and balanced sides.
+    /// Checks that each node has the correct size and balanced sides.
     fn is_balanced<V>(map: &SharedMap<V>) -> bool {
         map.nodes().iter().all(|node| {
             let [left, right] = node.sides.each_ref().map(SharedMap::weight);

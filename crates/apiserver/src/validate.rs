@@ -9,5 +9,5 @@ mod tests;
 pub(crate) use field_error::{FieldError, FieldErrorType, FieldErrors};
 pub(crate) use names::{NameRule, annotation_key_errors, name_errors};
 pub(crate) use printable::is_printable;
-// Kubernetes uses the term "qualified name" for a text in the format of a label key, if the text is not a label key.
+// Kubernetes calls a text in the format of a label key a "qualified name" if the text is not used as a label key.
 pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

@@ -35,11 +35,11 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether to send only half of the frame and then cut the connection, for a scripted fault.
+    /// If this flag is set, the server sends half of the frame and then cuts the connection. A scripted fault sets it.
     pub(crate) torn: bool,
 }
 
-/// The reason why a stream is cut off before its regular end.
+/// The reason why the server cuts off a stream before its regular end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The client read so slowly that it lost events.
@@ -59,13 +59,13 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum of the default timeout of a watch. A random time of up to the same length is added.
+/// The minimum timeout of a watch whose client sets none. The server adds a random time of at most the same length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// The maximum of durations, which is longer than any watch. With this maximum, adding a duration to a time does not
+/// An upper limit for durations, which is longer than any watch. Without the limit, adding a duration to a time could
 /// overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size of several frames that are sent together, in bytes. It is the default maximum frame
-/// size of HTTP/2.
+/// The approximate maximum total size of frames that are sent together, in bytes. It is the default maximum frame size
+/// of HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
 /// The time between the last bookmark of a watch and the end of the watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -79,10 +79,10 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of the initial objects. `None` if no bookmark must follow them.
+    /// The revision of the initial objects, for the bookmark after them. `None` if no bookmark must follow them.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// A frame that is encoded on another thread. The lock is never contended.
+    /// A frame that another thread encodes. The lock is never contended.
     pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
@@ -94,15 +94,17 @@ pub(crate) struct Watcher {
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch started.
     start_revision: u64,
-    /// How the stream ends. It is set if the stream must end directly after the last returned frames.
+    /// The end of the stream. It is set if the stream must end directly after the last returned frames.
     queued_end: Option<Option<Cut>>,
 }
 
-/// A future that encodes a frame on another thread. Its result is the shape, and the frame if the object matches.
+/// A future that encodes a frame on another thread. It returns the updated [`FrameShape`], and the frame if the object
+/// matches the selectors.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. They are available until the changes after them are dropped. A slower watcher would
-/// lose these changes anyway. The reference is weak, so that a watch that is not read uses no memory.
+/// The initial objects of a watch. They are available until the changes after them are dropped. A watcher that has not
+/// read the objects by then would also miss these changes. The reference is weak, so a watch that is not read keeps no
+/// objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -128,7 +130,7 @@ struct Bookmarks {
     before_end: Option<Instant>,
 }
 
-/// The start mode of a watch.
+/// The options that determine where a watch starts.
 struct Start {
     /// Whether to send the initial objects.
     initial: bool,
@@ -139,7 +141,8 @@ struct Start {
 }
 
 impl Watcher {
-    /// Starts a watch. Invalid options return an error. A version that is too old or too new is reported in the stream.
+    /// Starts a watch. Returns an error for invalid options. If the version is too old or too new, the stream reports
+    /// the error.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -221,8 +224,8 @@ impl Watcher {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends even if the client does not read. A watch with a fault that makes it
-    /// silent has no such time.
+    /// Returns the time at which the watch ends even if the client does not read. Returns `None` if a fault makes the
+    /// watch silent, because such a watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
@@ -254,8 +257,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns whether another frame may be ready for the same write. If the watch has a fault, each frame is sent
-    /// separately, because faults count frames.
+    /// Returns whether the next write to the connection may include another frame. If the watch has a fault, each write
+    /// has only one frame, because faults count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -277,7 +280,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // Yield, so that the connection sends the earlier frames first.
+                // Yield before the cut, because the connection must send the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -287,7 +290,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first, so that a watch ends at its deadline even if there is always another change.
+            // Check the deadline first. Otherwise, a watch with a change at any time would never end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -330,13 +333,13 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns the lag of the watch's view. Returns `None` if the view does not lag any more.
+    /// Returns the lag of the watch's view. Returns `None` if the lag has ended.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which all changes have been sent. Returns `None` if unread changes exist, or before
-    /// the start revision is reached.
+    /// Returns the revision up to which the watch has sent all changes. Returns `None` if unread changes exist, or if
+    /// the store has not reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -364,7 +367,7 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event of a change, if the watch sends an event for it.
+    /// Encodes the event for a change. Does nothing if the watch sends no event for this change.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -379,8 +382,8 @@ impl Watcher {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame and queues it if the object matches. Expensive encodings are offloaded, and
-    /// [`finish_frame`](Self::finish_frame) queues their frames.
+    /// Encodes a frame, and queues it if the object matches the selectors. Offloads expensive encodings.
+    /// [`finish_frame`](Self::finish_frame) queues the frames of offloaded encodings.
     fn encode(
         &mut self,
         weight: usize,
@@ -429,7 +432,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // If an object takes long to match, match it later on another thread and not in this loop.
+            // Offload the matching of an object if it takes long, instead of matching it in this loop.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -475,7 +478,7 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // If there are unread changes, the watch sends them before the next bookmark.
+        // If the watch has unread changes, it sends their events before the next bookmark.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
@@ -493,8 +496,8 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits for the start revision of a streaming list. Ends the watch with an ERROR event if the revision is not
-    /// reached in time.
+    /// Waits until the store reaches the start revision of a streaming list. Ends the watch with an ERROR event if this
+    /// takes too long.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

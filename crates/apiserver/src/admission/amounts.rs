@@ -40,12 +40,12 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities of all resources that `other` contains.
+    /// Returns the quantities of those resources that also occur in `other`.
     pub(crate) fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Replaces each quantity with the quantity in `other` if that is greater.
+    /// Raises each quantity to the quantity of the same resource in `other`, if the latter is greater.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -62,7 +62,7 @@ impl Amounts {
         Self(self.iter().map(rest).collect())
     }
 
-    /// Returns the quantities for which the closure returns true.
+    /// Returns the quantities of the resources for which the closure returns true.
     pub(crate) fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }

@@ -7,9 +7,9 @@ use super::{Amounts, Attempt, pods};
 use crate::request::Subresource;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources that can be set at pod level.
+/// The resources that the spec of a pod can set for the whole pod.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The greatest quantity that is compared in thousandths. If one of the quantities is greater, all are compared in whole units.
+/// The greatest quantity that can be compared in thousandths. If a comparison includes a greater quantity, it uses whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Returns whether limit ranges apply to the write. An update of a pod is checked only if it resizes the pod.
@@ -106,7 +106,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Returns the requests or limits of a pod. If the pod itself specifies a quantity, this quantity replaces the sum over the containers.
+/// Returns the requests or limits of a pod. A quantity in the pod's own resources replaces the sum over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -114,7 +114,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a PersistentVolumeClaim, which has only requests.
+/// Checks a PersistentVolumeClaim. A claim has requests but no limits.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -239,8 +239,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether `a` is greater than `b`. Compares in thousandths if all quantities in `all` are small enough for that, and in whole
-/// units otherwise.
+/// Returns whether `a` is greater than `b`. Compares in thousandths if all quantities in `all` are small enough, and in whole units
+/// otherwise.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

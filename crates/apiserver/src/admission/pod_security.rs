@@ -62,7 +62,8 @@ pub(crate) struct Violation {
 struct Control {
     /// The minor version that introduced the rule.
     since: u64,
-    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if there is no such rule.
+    /// The first minor version in which the restricted standard has a stricter rule instead of this rule. `None` if no rule replaces this
+    /// rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
@@ -154,7 +155,7 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Returns whether pods that satisfy `other` may violate this standard.
+    /// Returns whether a pod can satisfy `other` and violate this standard.
     pub(crate) fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }

@@ -15,7 +15,7 @@ use crate::request::Subresource;
 
 pub(crate) use usage::applies;
 
-/// Checks the conditions of a quota that do not depend on the usage of the write. Returns the reason if the quota rejects the write.
+/// Checks the conditions of a quota for which the usage of the write is irrelevant. Returns the reason if the quota rejects the write.
 pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -70,8 +70,8 @@ pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) 
     Ok(Some(sum))
 }
 
-/// Returns the hard limits of the quota that can restrict the object. The result is empty if the scopes of the quota do not include
-/// the object.
+/// Returns those hard limits of the quota that apply to the object. The result is empty if the scopes of the quota do not include the
+/// object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     match scope::covers(quota, attempt, attempt.object) {
         true => Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource)),

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::{AuditRecord, Commit, ServerAudit};
 use crate::verb::RequestVerb;
 
-/// The memory limit of all records, in bytes. It is needed because clients choose the length of the texts in records.
+/// The memory limit of all records, in bytes. Clients choose the length of the texts in records, so a limit on the number of records is not
+/// sufficient.
 const MAX_BYTES: usize = 32 << 20;
 
 /// The records of the latest requests.
@@ -37,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The values that all requests of a client for one resource share.
+/// The values that are the same for all requests of one client for one resource.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -80,7 +81,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the shared value, and `common` if it is a duplicate. The caller frees the duplicate after it releases the lock.
+    /// Returns the shared value. If an equal value already existed, also returns `common`, which the caller must free after it releases the
+    /// lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {
@@ -103,7 +105,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // Two references remain if no other record shares the value: one in this record and one in the set.
+        // A value with two references belongs only to this record. The second reference is the entry in the set.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

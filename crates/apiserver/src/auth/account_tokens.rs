@@ -45,7 +45,7 @@ pub(crate) struct Claims {
     pub(crate) sub: String,
 }
 
-/// The reason why a token is invalid. It is empty if the token does not look like a token of this server.
+/// The reason why a token is invalid. It is empty if the text does not have the form of a token of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InvalidToken(pub(super) String);
 
@@ -58,7 +58,7 @@ impl fmt::Display for InvalidToken {
     }
 }
 
-/// The seed of a signing key. The key and its signatures are deterministic functions of the seed.
+/// The seed of a signing key. The seed alone determines the key and its signatures.
 pub(crate) type KeySeed = [u8; 32];
 
 /// The signing key for tokens. It is created on first use.
@@ -127,8 +127,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token, and the audiences that match, in the order of `audiences`. The token must be valid at `now`, in seconds
-    /// since the epoch, and for one of `audiences`.
+    /// Returns the user of a token. Also returns the audiences in `audiences` for which the token is valid, in the same order. Returns an
+    /// error if the token is not valid at `now`, in seconds since the epoch, or if it is valid for none of the audiences.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -163,7 +163,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // Decoding should succeed, because this server signed the claims.
+        // Decoding should succeed, because this server created and signed the claims.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -179,7 +179,7 @@ impl AccountTokens {
 }
 
 impl Claims {
-    /// Returns an error if a claim is not satisfied at `now`.
+    /// Returns an error if the claims are not valid at `now`.
     fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
         if now - LEEWAY > self.exp {
             return Err("service account token has expired".into());
@@ -208,7 +208,7 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // If the token is bound to a pod, the server reports the node in the claims to clients, but does not check it.
+        // If the token is bound to a pod, the claims also contain the node. The server reports the node to clients, but does not check it.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]

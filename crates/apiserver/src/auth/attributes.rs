@@ -2,7 +2,7 @@
 
 use crate::request::path::ResourcePath;
 
-/// The attributes of a request that are needed to authorize it.
+/// The attributes of a request that the authorizer needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Attributes<'a> {
     /// A request for a resource.

@@ -10,13 +10,13 @@ use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
 /// The decision on a request. It does not implement `PartialEq`, so a caller must match on [`Allowed`](Self::Allowed)
-/// to permit a request. A comparison of two `NoOpinion` values could give a wrong result, because their errors
-/// may differ.
+/// to permit a request. If two `NoOpinion` values were compared, their errors could differ although the decision is the
+/// same.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// The request is allowed. The text is the reason.
     Allowed(String),
-    /// No rule allows the request. The value may contain an error about a missing role.
+    /// No rule allows the request. The value contains an error if a bound role is missing.
     NoOpinion(Option<String>),
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// A write of a role or binding that is checked for escalation.
+/// The write of a role or binding, with the data for the escalation checks.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -110,8 +110,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Checks that the writer has all permissions of the rules in the namespace of the object. Returns the reason if a permission is
-    /// missing.
+    /// Checks that the writer has all permissions of these rules in the namespace of the object. Returns the reason if the writer lacks a
+    /// permission.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);

@@ -31,8 +31,8 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow of a request: the matching flow schema with the lowest `matchingPrecedence`. If several flow schemas have the
-    /// lowest precedence, the first of them by name is used. All calls must use the same `db`.
+    /// Returns the flow of a request. It comes from the matching flow schema with the lowest `matchingPrecedence`. If several of them have
+    /// the lowest precedence, the first one by name determines the flow. All calls must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The schema `exempt` is built in and is evaluated before all other schemas.
         if user.is_in(MASTERS)
@@ -46,12 +46,12 @@ impl Flows {
     }
 }
 
-/// Flow schemas in the order of evaluation.
+/// The flow schemas of a store in the order of evaluation.
 #[derive(Debug, Default)]
 struct FlowIndex {
     /// The flow schemas, keyed by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// The key in `schemas` of each flow schema, by its name.
+    /// For each flow schema, its key in `schemas`, by name.
     places: HashMap<Box<str>, Box<str>>,
     /// The UIDs of priority levels by name.
     levels: HashMap<Box<str>, Arc<str>>,
@@ -64,7 +64,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. It matches certain requests of its subjects.
+/// A rule of a flow schema. It applies to some requests of its subjects.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,

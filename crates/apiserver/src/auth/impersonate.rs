@@ -62,7 +62,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
     Ok(wanted.with_implied_group())
 }
 
-/// Returns the permissions that are needed to impersonate a user. Each permission is a named resource for the verb `impersonate`.
+/// Returns the permissions that a request needs to impersonate a user. Each permission is the verb `impersonate` on a named resource.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),

@@ -1,4 +1,4 @@
-//! An index of the stored admission policies and their bindings. It follows the store.
+//! An index of the stored admission policies and their bindings. It is updated when the store changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Index for PolicyIndex {
         let object = stored.decode();
         let spec = object.get("spec").cloned().unwrap_or_default();
         if is_policy(resource) {
-            // A status update does not change the spec.
+            // Keep the compiled policy if the spec is unchanged, for example after an update of the status.
             if family.policies.get(key).is_some_and(|(known, _)| **known == spec) {
                 return;
             }

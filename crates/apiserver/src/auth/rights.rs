@@ -65,7 +65,7 @@ impl Right {
     }
 }
 
-/// Returns the maximum number of comparisons that a search for a right in a rule needs.
+/// Returns an upper limit for the comparisons that are needed to find a right in a rule.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())

@@ -16,7 +16,7 @@ const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 #[derive(Debug)]
 pub(super) struct Subprotocols {
     pub(super) token: String,
-    /// The other subprotocols. They do not contain the token, because it must not appear in the response.
+    /// The offered subprotocols without the token. The token must not appear in the response.
     pub(super) others: HeaderValue,
 }
 

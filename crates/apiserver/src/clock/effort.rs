@@ -1,4 +1,4 @@
-//! Measures the cost of work in tests.
+//! Measures the CPU time of functions in tests.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// sixteen times the CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // The first run is a warm-up, so that the initialization of lazy tables is not measured.
+    // Run `work` once before measuring, because the first run initializes lazy tables.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Returns the CPU time that this thread needs for the work. Other processes do not influence the result.
+/// Returns the CPU time that this thread needs for `work`. Other processes do not influence the result.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -24,8 +24,7 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns its output, and the number of times that another task ran in the
-/// meantime.
+/// Runs `work` on a single-threaded runtime. Returns its output, and how often another task ran during this time.
 pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

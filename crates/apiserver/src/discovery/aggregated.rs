@@ -55,7 +55,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// For built-in kinds, group and version are empty, and clients fill them in.
+/// Built-in kinds have an empty group and version here. Clients fill in the values.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

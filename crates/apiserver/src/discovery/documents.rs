@@ -20,13 +20,14 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. A document is created on request, on a thread for blocking code, because this takes long. At most one OpenAPI
-/// document and one discovery document are created at a time.
+/// The documents of a server. A document is created on request. This takes long, so it runs on a thread for blocking code. At most one
+/// OpenAPI document and one discovery document are created at a time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// This semaphore is separate from `openapi`, so that discovery does not wait for OpenAPI documents, which take longest.
+    /// The permit for creating discovery documents. It is separate from `openapi`, because discovery must not wait for OpenAPI documents,
+    /// which take longest.
     listings: Arc<Semaphore>,
 }
 
@@ -37,7 +38,7 @@ impl Default for Documents {
     }
 }
 
-/// The subject of a document.
+/// The subject of a document: the kinds that it describes, and its format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentScope {
     /// A discovery document.
@@ -46,7 +47,7 @@ pub(crate) enum DocumentScope {
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
-    /// All kinds, in OpenAPI 2.
+    /// All kinds, in one OpenAPI 2 document.
     All(DocumentForm),
 }
 
@@ -54,7 +55,7 @@ pub(crate) enum DocumentScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentForm {
     Json,
-    /// Protobuf with the messages of gnostic.
+    /// Protobuf with the messages of the Go library gnostic.
     Protobuf,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
 }
 
-/// The current state of the kinds that a document describes. Two states are compared by address.
+/// The kinds that a document describes, in their current state. If two states have the same address, they are the same state.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
@@ -92,8 +93,8 @@ impl Documents {
             return Ok(Some(document));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // Acquiring a permit cannot fail, because the semaphores are never closed. The task holds the permit until the document is created,
-        // even if the caller is cancelled.
+        // The semaphores are never closed, so acquiring a permit cannot fail. The task keeps the permit until the document is created, even
+        // if the caller is cancelled.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -128,8 +129,8 @@ impl Documents {
         document
     }
 
-    /// Returns the list of the documents' paths, by group and version. Each path contains a hash, so clients can cache the document
-    /// forever.
+    /// Returns the list of all documents and their paths, by group and version. Each path contains a hash, so clients can cache the
+    /// document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
@@ -139,7 +140,7 @@ impl Documents {
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Only the ETag is cached, because most clients request only few of the documents.
+                // Cache only the ETag. Most clients request only a few of the documents.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });

@@ -19,19 +19,19 @@ enum ProtoShape {
     Flag,
     Integer,
     Double,
-    /// Any value. It is encoded as YAML in a separate message.
+    /// Any value, which is encoded as YAML in a separate message.
     Any,
-    /// A list. Each item is encoded as a separate field.
+    /// A list. Each item of the list is encoded as a separate field.
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),
-    /// A message with a single field. The function selects the field for a value.
+    /// A message that has only one of several fields. The function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. The table contains the name, the field number and the shape of each member. The first matching name is used. A
-/// name that ends with a star matches all members with this prefix. Each member that matches a prefix is encoded as a message of its name
-/// and its value.
+/// A message for an object. The table contains the name, the field number and the shape of each member. The first name that matches a
+/// member applies. A name that ends with a star matches all members with this prefix. Each of these members is encoded as a message of its
+/// name and its value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -127,7 +127,7 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// The nesting depth above which a value is written on one line. On separate lines, the indentation would be longer than the content.
+/// The nesting depth above which a value is written on one line. In the multi-line form, its indentation would be longer than its content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

@@ -9,15 +9,15 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The type of an entry in the two large members of the document.
+/// The kind of an entry that [`parts`] passes to its caller. The two large members of the document contain these entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and definition of the kinds of these versions. They are not collected in memory, because together they are
-/// large.
+/// Calls `take` for each path and definition of the kinds of these versions. Does not collect the paths and definitions, because all of
+/// them together are large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -127,8 +127,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts the schema of a definition. A kind that preserves unknown fields gets no properties, because kubectl would reject all other
-/// fields.
+/// Converts the schema of a definition. If a kind preserves unknown fields, omits its properties. Otherwise, kubectl would reject all other
+/// fields of its objects.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -143,7 +143,7 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, also removes its
-/// type and its nested schemas. Otherwise, clients of version 2 would reject valid objects.
+/// type and its nested schemas. With them, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -237,7 +237,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // A property with the name `oneOf` is not a list of alternatives.
+            // A property with the name `oneOf` is a schema, and not a list of alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

@@ -23,9 +23,9 @@ struct PathItem<'a> {
     path: String,
     subresource: Subresource,
     verbs: Vec<Verb>,
-    /// The name of the schema of the kind's objects.
+    /// The name of the schema of the objects in requests and responses.
     schema: String,
-    /// The group, version and kind of the kind's objects.
+    /// The group, version and kind of the objects in requests and responses.
     gvk: Json,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // For all paths of a custom resource, including its subresources, kube-apiserver writes the kind of the
-                // custom resource.
+                // kube-apiserver writes the kind of the custom resource for all its paths, including the paths of its
+                // subresources.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -103,7 +103,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // If a path has a single operation, the operation's parameters are written as parameters of the path.
+        // If a path has only one operation, write the parameters of the operation as parameters of the path.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -144,7 +144,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Empty lists are omitted, because Go omits them and Go's OpenAPI readers do not expect them.
+        // Omit empty lists. Go omits them, and Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -274,13 +274,13 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a kind has no separate routes. Custom resources have no separate routes, because a catch-all route
-/// serves them.
+/// Returns whether a single route serves all requests for a kind, which is the case only for custom resources.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types of objects for an operation. `catch_all` is true if the kind has no separate routes.
+/// Returns the media types of objects for an operation. `catch_all` is true if a single route serves all requests for
+/// the kind.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -308,7 +308,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text for the group and version in operation IDs. It follows the verb.
+/// Returns the text for the group and version in operation IDs. In an ID, this text follows the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }
@@ -325,7 +325,7 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// Removes characters that a name cannot contain, and capitalizes the letter after each of them.
+/// Removes the characters that an identifier cannot contain, and capitalizes the letter after each of them.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

@@ -115,7 +115,7 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-/// Serves aggregated discovery if any clause of `Accept` requests it. The position of the clause does not matter.
+/// Serves aggregated discovery if any clause of `Accept` requests it. The clause need not be the first.
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {

@@ -21,7 +21,7 @@ use crate::watch::{Frame as WatchFrame, Watcher};
 /// The body of a request, from any transport.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// The body of a response. If it returns an error, the connection is closed.
+/// The body of a response. If the body returns an error, the server closes the connection.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The maximum length of a response body that is sent with `Content-Length`, in bytes. As in Go, longer bodies are sent in chunks.
@@ -53,7 +53,7 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request. It was already received if a fault rule needs the name of the object.
+/// The body of a request. The server receives the body early if a fault rule needs the name of the object in it.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
@@ -72,8 +72,8 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Returns whether a small body can be expensive to process. YAML aliases and JSON patch operations copy values. RBAC rules expand to many
-/// rights. The labels of a namespace are checked against all pods of the namespace.
+/// Returns whether even a small body can be expensive to process. YAML aliases and JSON patch operations copy values. RBAC rules expand to
+/// many rights. A change of a namespace's labels is checked against all pods of the namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -95,7 +95,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns the response that kube-apiserver sends under overload. Clients retry the request.
+/// Returns the error that kube-apiserver sends under overload. Clients retry a request after this error.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)

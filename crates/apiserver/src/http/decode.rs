@@ -26,7 +26,7 @@ pub(crate) enum BodyMedia {
     Protobuf,
 }
 
-/// A body that is not decoded yet. YAML is already parsed, but its errors are reported when the body is decoded.
+/// A body before decoding. YAML is parsed when the body is created, but errors in it are reported when the body is decoded.
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
@@ -154,8 +154,8 @@ fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Prunes and reports the fields that the schema of a custom resource does not have. Drops nulls without a report. Does not change objects
-/// of another group or kind.
+/// Prunes and reports the fields that the schema of a custom resource does not declare. Also removes null values, without reporting them.
+/// Does not change objects of another group or kind.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -284,8 +284,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // As in kube-apiserver, convert a strategic patch between versions after decoding. For other patch types, decoding includes the
-        // conversion.
+        // kube-apiserver decodes a strategic patch before it converts the patch between versions. For other patch types, decoding includes
+        // the conversion.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -348,7 +348,7 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The message about a patch that cannot be applied. kube-apiserver does not send the reason.
+/// The message about a patch that cannot be applied. As in kube-apiserver, the message does not contain the reason.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

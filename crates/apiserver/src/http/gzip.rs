@@ -13,8 +13,8 @@ use super::Call;
 /// The maximum size of a response that is not compressed, in bytes.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of processing a segment of a list, which determines whether the processing is offloaded. It is 0 for segments of
-/// ordinary size. A longer segment contains a large object.
+/// Returns the cost of processing a segment of a list. A segment of ordinary size has the cost 0, so its processing is not offloaded. A
+/// longer segment contains a large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
@@ -113,7 +113,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // If the output buffer is not full, the compressor has written all output.
+        // The compressor has written all its output if the output buffer is not full.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }
@@ -154,7 +154,7 @@ mod tests {
         sent.extend(gzip.finish());
         let mut read = Vec::new();
         let mut decoder = GzDecoder::new(&*sent);
-        decoder.read_to_end(&mut read).expect("one member with valid checksums");
+        decoder.read_to_end(&mut read).expect("the stream is one gzip member with valid checksums");
         assert!(read == plain && decoder.into_inner().is_empty());
         assert!(sent.len() < plain.len() / 2, "{} of {}", sent.len(), plain.len());
     }

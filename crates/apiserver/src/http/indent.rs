@@ -1,10 +1,11 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces per level. It stores only the current position, not the text.
+/// Indents compact JSON incrementally, with two spaces for each level. It stores only the current position in the JSON,
+/// and none of its text.
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,
-    /// The position is inside a string. The flag states whether the next character is escaped.
+    /// The position is inside a string. The flag is set if the next character is escaped.
     text: Option<bool>,
     /// The position is directly after an opening bracket.
     after_open: bool,

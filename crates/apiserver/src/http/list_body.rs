@@ -34,10 +34,12 @@ pub(super) struct ListBody {
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The remaining objects. `None` after the end. Each object is read from the store and encoded only when it is sent.
+    /// The objects that have not been sent. `None` after the end of the list. Each object is read from the store and encoded only when it
+    /// is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether groups of neighbouring objects are sent by [`next_compressed`](Self::next_compressed).
+    /// Whether the client gets the list compressed. If it does, [`next_compressed`](Self::next_compressed) sends groups of neighbouring
+    /// objects.
     gzipped: bool,
 }
 
@@ -45,7 +47,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// YAML. `end` is the text after the items.
+    /// The list in YAML. `end` is the text after the items.
     Yaml {
         end: String,
     },
@@ -115,7 +117,7 @@ impl ListBody {
             effort.add(self.weight()).await;
             self.add();
         }
-        // The next segment will probably have about the same length.
+        // Reserve space for the next segment, which probably has a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -137,7 +139,7 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object if it is selected, or the end of the list.
+    /// Appends the next object if the selectors match it. After the last object, appends the end of the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {
@@ -208,8 +210,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if all clients get the same bytes for it. A group with the first object is excluded,
-    /// because no comma precedes this object. Large groups are excluded, because compressing them would block other tasks.
+    /// Returns the next group of neighbouring objects if all clients get the same bytes for the group. Excludes a group that contains the
+    /// first object of the list, because no comma precedes this object. Excludes large groups, because compressing them would block other
+    /// tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -236,7 +239,7 @@ impl ListBody {
     }
 }
 
-/// The cost of the processing since the last yield.
+/// The cost of the processing since the task last yielded.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -244,8 +247,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Counts the cost of checking one object and of processing a number of bytes. First yields if the cost since the last yield is high
-    /// enough.
+    /// Adds the cost of checking one object and of processing a number of bytes. If the cost since the last yield is high, this method
+    /// first yields.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -259,7 +262,7 @@ impl ListEffort {
 
 /// A list that is being sent.
 struct Sending {
-    /// The next segment, if it is already encoded.
+    /// The next segment. It is empty if it must be encoded first.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,

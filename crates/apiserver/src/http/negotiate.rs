@@ -26,7 +26,7 @@ pub(crate) enum Offer {
     List,
     /// A watch, which is a stream of events.
     Watch,
-    /// An object that is not stored and cannot be shown as a table.
+    /// An object that is not stored. It cannot be formatted as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -85,7 +85,7 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns whether a per-method route accepts the clause. Such a route does not accept `application/*`, and ignores parameters.
+/// Returns whether a per-method route accepts the clause. Per-method routes do not accept `application/*`, and ignore parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -127,8 +127,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the media type of an error and whether it is indented. The media type is negotiated without transformations. If none is
-/// acceptable, it is JSON.
+/// Returns the media type of an error response, and whether the response is indented. The media type is negotiated without transformations.
+/// If no media type is acceptable, the response is JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::request::accept;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types with which a client can request protobuf. The response always has the second media type.
+/// The media types with which a client can request protobuf. The response always has the second of these media types.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -31,7 +31,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
     let requested = requested_form(call, &proto);
-    // The response for a missing document is 404, even if no format is acceptable.
+    // If the document does not exist, respond with 404 even if no format is acceptable.
     let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),

@@ -32,15 +32,16 @@ pub(super) async fn serve(
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
         if registry.has_policies() {
-            // Always treat the request as expensive if a policy applies, because the expressions of a policy can be expensive for any
-            // object.
+            // If a policy applies to the request, always treat the request as expensive. The expressions of a policy can be expensive for
+            // any object.
             call.schema_weight = offload::ALWAYS;
         }
     }
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the decoded object. The response for a proxy also depends on other objects.
+        // Most subresources are computed from the decoded object, which is expensive for a large object. The response for a proxy also
+        // depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
@@ -138,7 +139,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // The path of a namespace object has a namespace, but the object is in cluster scope.
+        // The namespace in the path of a namespace object is the name of this object. The object itself is in cluster scope.
         namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -196,7 +197,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // The handler of lists rejects unsupported watches, so there is a route for them.
+    // A route for watches exists if the resource can be listed, because the handler of lists rejects unsupported watches.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
@@ -212,7 +213,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns the 405 failure of a handler. The 405 failure of a route has a different text.
+/// Returns the 405 failure that a handler sends. The 405 failure of a missing route has a different text.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

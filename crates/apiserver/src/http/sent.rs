@@ -21,8 +21,8 @@ use crate::request::path::ResourcePath;
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails to process these bodies and sends no response, unless fieldValidation is Ignore. This
-        // server responds with 415 instead.
+        // kube-apiserver fails to process bodies with these media types, and sends no response unless fieldValidation
+        // is Ignore. This server responds with 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -55,8 +55,8 @@ pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns a 415 failure for an unsupported media type. For a patch, per-method routes do not list the accepted media
-/// types.
+/// Returns a 415 failure for an unsupported media type. If the request is a patch and the kind has a route per method,
+/// the message does not list the accepted media types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")

@@ -17,7 +17,7 @@ use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
 use crate::request::{Subresource, Verb};
 
-/// Returns a subresource that has the same form as the whole object, such as `/status`.
+/// Returns a subresource whose body is the whole object, such as `/status`.
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let object = registry.get(target)?;
@@ -58,7 +58,7 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // Other verbs cannot reach this handler, because they have no route.
+        // No other verb reaches this handler, because other verbs have no route to it.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))

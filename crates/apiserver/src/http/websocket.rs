@@ -30,7 +30,7 @@ use crate::watch::{Frame, Watcher};
 
 /// The maximum length of a message that a client may send, in bytes. The server reads and ignores messages.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// The maximum time to wait for the client's close frame.
+/// The maximum time that the server waits for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A watch that waits for its connection to be upgraded.

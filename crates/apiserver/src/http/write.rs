@@ -82,8 +82,8 @@ pub(super) async fn delete(
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     Ok(match registry.delete(&target, &options, &call.requester)? {
-        // The status code 202 means that the object still waits for its dependents. As in kube-apiserver, it is used only with the
-        // deprecated `orphanDependents=false`.
+        // The status code 202 means that the object still waits for its dependents. As in kube-apiserver, only a request with the
+        // deprecated `orphanDependents=false` gets this code.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }

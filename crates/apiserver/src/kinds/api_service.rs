@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The name of the resource, as used by the store.
+/// The name of the resource in the store.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
 /// Returns `service`, `group` and `version` of an APIService that delegates its group version to a Service. Returns

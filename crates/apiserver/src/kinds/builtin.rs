@@ -86,7 +86,7 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// Returns the strategy of the built-in kind with this store, for the version in which the objects are stored.
+/// Returns the strategy of the built-in kind whose objects are stored under the name `resource`. The strategy is for the storage version.
 pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
     static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
     let strategies = STRATEGIES.get_or_init(|| {

@@ -172,7 +172,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors from another function. Their paths must be complete.
+    /// Adds errors that another function has returned. Their paths must be complete.
     pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self

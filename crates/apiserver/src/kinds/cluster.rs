@@ -36,7 +36,7 @@ pub(crate) trait Cluster {
     /// Returns all objects of one namespace, or of all namespaces.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
-    /// Returns the key of the object that has a unique value, such as an address. The key has the form
+    /// Returns the key of the object that claims a unique value, such as an address. The key has the form
     /// `namespace/name`.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }

@@ -1,4 +1,4 @@
-//! Finds the default class for an object without a class, such as a StorageClass.
+//! Finds the default class, such as a StorageClass, for an object without a class.
 
 use std::cmp::Reverse;
 

@@ -8,8 +8,8 @@ use pintle_meta::FieldSelector;
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
-/// Returns the selectable fields of an object, for the index of the store. They are in the order of `field_labels`. The result is empty if
-/// no built-in kind has this stored form.
+/// Returns the selectable fields of an object, for the index of the store. The fields are in the order of `field_labels`. The result is
+/// empty if no built-in kind has this stored form.
 pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
@@ -26,7 +26,7 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field that the selector requires to be equal to a value. Returns the index and the value.
+/// Finds an indexed field for which the selector requires a certain value. Returns the index of the field and the value.
 pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
@@ -36,7 +36,7 @@ pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Opt
     })
 }
 
-/// Returns whether the object matches the field selector. The fields have their values in the version of the kind.
+/// Returns whether the object matches the field selector. It reads the fields from the object in the version of the kind.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -45,8 +45,8 @@ pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Sto
     })
 }
 
-/// Returns a field of an object in the version of the kind. If the object needs no conversion, its selectable fields are cached. This
-/// happens at the write, or on first use.
+/// Returns the value of a field of an object in the version of the kind. If the object needs no conversion, the values of its selectable
+/// fields are cached by the write, or on first use.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.converted(stored) {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kinds;
 
-    /// Checks the result or the error of a selector for an object that has the fields of a pod.
+    /// Checks the result or the error of a selector. The object has the fields of a pod.
     #[track_caller]
     fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
         let kinds = Kinds::builtin();
@@ -123,7 +123,8 @@ mod tests {
         }
     }
 
-    /// An object that contains only the values at `field_paths` must have the same field values as the whole object.
+    /// `field_paths` must contain all paths that a field reads. An object with only the values at these paths must have the same fields as
+    /// the whole object.
     #[test]
     fn field_paths_cover_the_fields_of_each_kind() {
         let kinds = Kinds::builtin();

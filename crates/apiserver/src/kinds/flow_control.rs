@@ -1,4 +1,4 @@
-//! API priority and fairness. The server stores these objects, but does not queue or limit requests.
+//! The kinds of API priority and fairness. The server stores their objects, but does not queue or limit requests.
 
 mod flow_schema;
 mod priority_level;
@@ -10,8 +10,8 @@ use pintle_json::Json;
 
 use crate::validate::FieldError;
 
-/// Returns an error if the spec of a mandatory object has changed. `aside` contains the names of the fields that may
-/// change.
+/// Creates the error for a changed spec of a mandatory object. `aside` is the part of the message about the fields that
+/// may change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

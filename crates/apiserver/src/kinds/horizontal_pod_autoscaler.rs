@@ -1,5 +1,5 @@
-//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. `autoscaling/v1` stores the fields that it does
-//! not have in annotations.
+//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. Objects of `autoscaling/v1` have annotations for
+//! the fields that exist only in v2.
 
 mod conversion;
 mod metric_fields;
@@ -31,7 +31,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // Remove these annotations, because objects of v2 do not have them.
+        // Remove the annotations of v1, because objects of v2 do not have them.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");

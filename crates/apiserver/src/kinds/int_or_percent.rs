@@ -41,7 +41,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// Parses a percentage. A number that overflows Go's `int` becomes the maximum `int`.
+/// Parses a percentage. If the number overflows Go's `int`, returns the maximum `int`.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -21,10 +21,11 @@ pub(crate) struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. A change of the group replaces its `Arc`, so an equal pointer means that the group is unchanged.
+/// The kinds of one group. A change of the group replaces its `Arc`. If two pointers are equal, the group has not changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// The routing of the group's first kind. Custom resources do not change the routing of a built-in group.
+    /// How requests to the group are routed. The group's first kind determines it, so custom resources do not change the routing of a
+    /// built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
     /// The kinds by plural. Built-in kinds precede custom resources.
@@ -55,7 +56,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces the strategy of a built-in kind, for strategies that are defined outside of this module.
+    /// Replaces the strategy of a built-in kind with a strategy that is defined outside of this module.
     pub(crate) fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
             true => Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) }),
@@ -83,14 +84,14 @@ impl Kinds {
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
 
-    /// Returns the preferred version of the kind with this store.
+    /// Returns the preferred version of the kind whose objects are stored under this name.
     pub(crate) fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind with this store. Considers only versions in the group of the store.
+    /// Returns all versions of the kind whose objects are stored under this name. Considers only versions in the group of the name.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // The store name of a custom resource has a prefix before the plural.
+        // The store name of a custom resource consists of a prefix and the plural.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
@@ -266,7 +267,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     impl Kinds {
-        /// Returns the groups that differ from `old`, and the number of tree nodes that are not shared with `old`.
+        /// Returns the groups that differ from `old`. Also returns the number of tree nodes that the two registries do not share.
         pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {

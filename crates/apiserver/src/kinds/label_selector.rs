@@ -1,11 +1,11 @@
-//! Validation of structured label selectors.
+//! Validation of the type `LabelSelector`.
 
 use pintle_json::Json;
 
 use super::check::Check;
 use crate::validate::{FieldError, FieldErrors, label_key_faults, label_value_faults};
 
-/// Validates a structured label selector.
+/// Validates a `LabelSelector`.
 pub(super) fn selector_errors(selector: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in selector.members("/matchLabels") {

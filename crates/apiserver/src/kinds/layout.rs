@@ -1,4 +1,4 @@
-//! The representation of objects in kube-apiserver, and the behaviour that depends on the representation.
+//! How kube-apiserver represents objects, and the behaviour that depends on the representation.
 
 use std::sync::Arc;
 
@@ -37,12 +37,13 @@ impl Kind {
         self.is_declared()
     }
 
-    /// Returns whether bodies must contain `apiVersion` and `kind`. Bodies of other kinds get them from the URL.
+    /// Returns whether a body must contain `apiVersion` and `kind`. If a body need not contain them, the URL determines
+    /// them.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns whether list items contain `apiVersion` and `kind`. In this case, a list can also contain an empty
+    /// Returns whether list items contain `apiVersion` and `kind`. If they do, a list can also contain an empty
     /// `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
@@ -57,14 +58,14 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
-    /// Converts an object to the form that Go writes.
+    /// Converts an object to the form in which Go writes it.
     pub(crate) fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
-    /// Returns the object that Go writes if no field is set.
+    /// Returns the object that Go writes for a struct without any set field.
     pub(crate) fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

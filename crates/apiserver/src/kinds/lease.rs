@@ -19,7 +19,7 @@ pub(in crate::kinds) struct Lease {
 }
 
 impl Lease {
-    /// If coordinated leader election is disabled, removes its fields unless the old lease has them.
+    /// Removes the fields of coordinated leader election if it is disabled. Keeps the fields that the old lease has.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));

@@ -9,8 +9,8 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns whether this is the address of this server in the endpoints of `default/kubernetes`. It is a loopback address, which other
-/// endpoints cannot have.
+/// Returns whether this is the address of this server in the endpoints of `default/kubernetes`. This loopback address is allowed, although
+/// other endpoints cannot have a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"

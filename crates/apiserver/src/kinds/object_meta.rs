@@ -68,8 +68,8 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. Each error occurs as often as in kube-apiserver, which checks the metadata in the
-/// generic code and again in the rules of the kind.
+/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check it again.
+/// Therefore, an error can occur several times.
 pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -90,7 +90,7 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that the update validation of a kind repeats. They follow the generic checks.
+/// The metadata checks that the update validation of a kind repeats after the generic checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
     /// Repeats only the checks for updates.

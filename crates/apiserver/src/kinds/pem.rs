@@ -14,7 +14,8 @@ pub(super) struct Block {
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The last block that began, and whether its body has begun. Another BEGIN line discards this block.
+    // The start of the last block, and whether its body has begun. If another BEGIN line follows, this block is
+    // discarded.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {

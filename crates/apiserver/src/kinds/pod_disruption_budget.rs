@@ -89,7 +89,7 @@ pub(super) enum Disruption {
     NoBudget,
     /// The pod is not ready, and the budget allows its eviction without using a disruption.
     Exempt,
-    /// The eviction uses one disruption of the budget. The value is the task step that records this.
+    /// The eviction uses one disruption of the budget. The value is the step that records the disruption.
     Charged(PostStep),
 }
 
@@ -154,7 +154,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // As in kube-apiserver, update the condition only if no more disruptions are allowed.
+    // Update the condition only if no more disruptions are allowed, as in kube-apiserver.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

@@ -22,7 +22,7 @@ pub(crate) trait PostHandler: Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _sent: &mut Json) {}
 
-    /// Validates the body without reading other objects. Runs before admission, so plugins never get an invalid body.
+    /// Validates the body without reading other objects. This method runs before admission, so admission plugins never get an invalid body.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
@@ -30,7 +30,7 @@ pub(crate) trait PostHandler: Sync {
     /// Returns the task for a body that has passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Returns whether the request only reads.
+    /// Returns whether the request only asks a question and changes no object.
     fn is_question(&self) -> bool {
         false
     }

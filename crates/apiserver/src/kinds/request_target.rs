@@ -1,4 +1,4 @@
-//! The object or collection to which a request refers: [`RequestTarget`].
+//! The type [`RequestTarget`]: the object or collection to which a request refers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// The target of a request. It consists of a kind and, except for collections, an object or a subresource of the object.
+/// The target of a request: a kind, and an object of the kind or a subresource of this object. If the target is a collection, it has no
+/// object.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
@@ -79,7 +80,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict error for an update whose uid differs from the uid of the stored object.
+    /// Returns the conflict error for an update with a wrong uid.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

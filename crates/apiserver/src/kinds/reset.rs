@@ -1,4 +1,4 @@
-//! The fields that a write through a subresource cannot change. A field manager cannot own these fields through the subresource.
+//! Fields that a write through a subresource cannot change. If a field manager writes through the subresource, it cannot own these fields.
 
 use crate::request::Subresource;
 

@@ -49,8 +49,8 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// Validates the name of a resource in the status of a claim. It must be `storage` or a name outside of the domain of
-/// Kubernetes.
+/// Validates the name of a resource in the status of a claim. The name must be `storage` or belong to a domain outside
+/// of Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     match why.is_empty() && is_native(name) && name != "storage" {

@@ -19,10 +19,10 @@ pub(crate) struct Scale {
     pub(crate) spec_replicas: String,
     /// The path of the observed number of replicas.
     pub(crate) status_replicas: String,
-    /// The path of the selector. The selector can be a string, a map of labels or a structured selector. The path is empty if there is no
+    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path is empty if there is no
     /// selector.
     pub(crate) label_selector: String,
-    /// Whether the paths come from a custom resource definition. In this case, an object without the replicas field has no Scale, and a
+    /// Whether the paths come from a custom resource definition. If they do, an object without the replicas field has no Scale, and the
     /// Scale cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
@@ -110,7 +110,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// Returns an error if the Scale of a write is invalid or does not belong to the object.
+    /// Returns an error if the Scale in a write is invalid, or is the Scale of another object.
     pub(crate) fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
@@ -121,14 +121,15 @@ impl Scale {
             let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
-                // For a PUT, the server checks the uid as a precondition, before it reads the body as a Scale.
+                // For a PUT, the server checks the uid as a precondition before it decodes the body as a Scale.
                 How::Put => target.uid_conflict(uid, found),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // For a custom resource, the definition's schema validates the number of replicas together with the whole object.
+            // Skip this check for a custom resource. The schema of its definition validates the number of replicas together with the whole
+            // object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))

@@ -107,17 +107,17 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the metadata checks that the update validation of this kind repeats.
+    /// Returns the metadata checks that the validation of an update runs a second time for this kind.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks::Update
     }
 
-    /// Returns whether a create validates the metadata only if all other fields are valid.
+    /// Returns whether a create validates the metadata only after all other fields are valid.
     fn checks_metadata_last(&self) -> bool {
         false
     }
 
-    /// Returns whether a create keeps the status in the request, although `/status` is a subresource.
+    /// Returns whether a create keeps the status of the request, although `/status` is a subresource.
     fn keeps_sent_status(&self) -> bool {
         false
     }
@@ -132,13 +132,13 @@ pub(crate) trait Strategy: Send + Sync {
         0
     }
 
-    /// Called when an object becomes terminating. Sets a phase, a condition or a finalizer, in addition to the common metadata. Returns
+    /// Changes an object that becomes terminating: sets a phase, a condition or a finalizer, in addition to the common metadata. Returns
     /// true if this deletion must not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
-    /// Returns whether a terminating object must be kept for a reason other than its metadata finalizers.
+    /// Returns whether a terminating object must stay for a reason other than its metadata finalizers.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
@@ -166,7 +166,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether the change increases the generation. By default, this is the case for any change outside of metadata and status.
+    /// Returns whether the change increases the generation. By default, every change outside of metadata and status does.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
@@ -182,7 +182,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the paths that [`field`](Self::field) reads for a label.
+    /// Returns the paths in the object that [`field`](Self::field) reads for a label.
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
         vec![label]
     }
@@ -208,7 +208,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether the store caches the decoded trees of the objects. Use this for kinds whose objects other rules read often.
+    /// Returns whether the store caches the decoded objects. It caches the objects of kinds that the rules of other kinds read often.
     fn is_read_often(&self) -> bool {
         false
     }
@@ -223,7 +223,8 @@ pub(crate) trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write. It is empty if unknown.
+    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write. It is empty if the version of the last
+    /// write is unknown.
     fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
@@ -234,7 +235,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns whether kube-apiserver stores this new object without some defaults and adds these defaults on each read. The next update
-    /// stores the defaults. Such an update counts as a change even if it has no other effect.
+    /// stores the defaults. This update counts as a change even if it has no other effect.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
@@ -254,7 +255,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns other kinds whose objects the rules read when the subresource is written. They are pairs of group and kind.
+    /// Returns other kinds whose objects the rules read when the subresource is written. Each item has the group and the kind.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -295,8 +296,8 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the cost of validating an object against the schema, in addition to the size of the object. The unit is the time to process
-    /// one byte of a body.
+    /// Returns the cost of validating an object against the schema. It is added to the cost that depends on the size of the object. The
+    /// unit is the time to process one byte of a body.
     fn schema_weight(&self) -> usize {
         0
     }

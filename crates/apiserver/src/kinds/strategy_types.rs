@@ -13,7 +13,7 @@ pub(crate) enum Form {
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Only some objects need a conversion. The store uses this number to record that an object needs no conversion.
+    /// Some objects need a conversion. For an object that needs none, the store records this number.
     Checked(u64),
 }
 
@@ -25,7 +25,8 @@ pub(crate) enum Origin {
     Custom,
 }
 
-/// How kube-apiserver dispatches requests to a group. The responses to unknown paths and methods depend on it.
+/// How kube-apiserver dispatches requests to a group. The routing determines the responses to unknown paths and
+/// methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// Each path has a separate route for each method.
@@ -42,7 +43,7 @@ pub(crate) enum PlainFinalizers {
     Accepted,
 }
 
-/// The relation of a kind's objects to pods.
+/// How the objects of a kind are related to pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Unrelated,
@@ -57,9 +58,9 @@ pub(crate) enum Pods {
 /// A subresource that connects to the object or streams from it, such as `exec` or `log`.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
-    /// The HTTP methods that the stream allows.
+    /// The HTTP methods that clients can use for the stream.
     pub(crate) methods: &'static [&'static str],
-    /// Reads the options from the query and from the path after the subresource.
+    /// Parses the options from the query and from the path after the subresource.
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
     /// Whether the request is a connect request. Admission checks connect requests.
     pub(crate) connects: bool,
@@ -72,7 +73,7 @@ pub(crate) struct Stream {
 /// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// The error of a connection to the backend that failed.
+    /// The server cannot connect to the backend. The value is the error.
     Unreachable(String),
 }
 
@@ -81,7 +82,7 @@ pub(crate) enum StreamAnswer {
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// A resource in the group of the written kind.
+    /// The resource of the named objects. Its group is the group of the written kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
     /// The message of the 403 response if the user lacks the permission.

@@ -45,7 +45,7 @@ pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }
 
-/// Parses a list of columns as [`columns`] does, and adds descriptions to some columns.
+/// Parses a list of columns in the same way as [`columns`], and adds descriptions to some columns.
 pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     Some(text.split(", ").map(|column| read(column, descriptions)).collect())
 }

@@ -26,7 +26,7 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // The canonical form rounds the fraction up to a multiple of one thousandth.
+    // Check the exact quantity, because the canonical form rounds it up to a multiple of one thousandth.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))

@@ -18,8 +18,8 @@ use crate::store::{Range, UpstreamObject, key};
 const PAGE: usize = 500;
 /// The `timeoutSeconds` that a watch requests.
 const WATCH_SECONDS: u64 = 300;
-/// The number of seconds by which a watch may exceed its timeout. After that, the watch is dropped, because the connection seems to be
-/// lost.
+/// The number of seconds for which a watch may continue after its timeout. Then the plan drops the watch, because the connection seems to
+/// be lost.
 const WATCH_GRACE: u64 = 60;
 /// The pause after a watch that ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ impl Live {
         let mut next = format!("{path}?limit={PAGE}");
         loop {
             let mut page = match self.upstream.get(&next).await {
-                // The continue token has expired, so the collection is listed in one request.
+                // The continue token has expired. List the collection again in one request.
                 Err(refusal) if refusal.code == EXPIRED_CODE && !listed.is_empty() => {
                     listed.clear();
                     self.upstream.get(&path).await?
@@ -118,7 +118,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // The bytes in `rest` contain no line end, because complete lines have been removed.
+            // `rest` contains no line end, because all complete lines have been removed from it.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

@@ -47,7 +47,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // Drop the body of a read, because it has no meaning, and a client may never end it.
+        // Drop the body of a read. It has no meaning, and the client may never end it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,

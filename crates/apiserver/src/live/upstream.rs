@@ -38,7 +38,7 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // The lock is held only while the service is cloned. Therefore, a poisoned lock can be used.
+            // A poisoned lock is still valid, because the service is only cloned while the lock is held.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -58,7 +58,7 @@ impl Upstream {
         response.unwrap_or_else(|_| Err(Refusal::timeout()))
     }
 
-    /// Sends a GET and returns the response body. A status other than success is an error.
+    /// Sends a GET and returns the response body. Returns an error if the status is not a success.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;
@@ -118,8 +118,8 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// The error response to a request that needs the upstream cluster. It is either the upstream server's response, or a
-/// response of this server.
+/// The error response to a request that needs the upstream cluster. Either the upstream server or this server has
+/// created it.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -158,7 +158,7 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// Creates the error for a response to a GET that contains another object.
+    /// Creates the error for a GET whose response contains a different object.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
@@ -206,8 +206,7 @@ impl Refusal {
         let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
         let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
         let response = response.body(body);
-        // This cannot fail, because the status and the content type come from a valid response or from the constructors
-        // above.
+        // The response is valid. Its status and content type come from a valid response or from the constructors above.
         response.unwrap_or_default()
     }
 }

@@ -62,8 +62,8 @@ pub(crate) fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warning about them. `is_patch` selects the text of the warning, because
-/// kube-apiserver checks patches after mutating admission.
+/// Removes duplicate owner references and returns the warning about them. `is_patch` selects the text of the warning. For a patch, the text
+/// differs, because kube-apiserver checks patches after mutating admission.
 pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// Fields that servers set, or that change with every write.
+/// Fields that a plan does not report, because servers set them or because they change with every write.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -13,7 +13,7 @@ const IGNORED: [&str; 6] = [
     "metadata.selfLink",
     "metadata.uid",
 ];
-/// Fields that are set while an object is being deleted.
+/// Fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
 /// The members that can identify the items of a list. A list uses the first of these members that exists in all items and has a different
 /// value in each item.
@@ -82,7 +82,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns whether the value is compared as a whole, because it has no members or items.
+/// Returns whether the value is absent, or is an empty list or object. Two such values are compared as a whole.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -110,7 +110,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the text that is appended to an object's path to form the path of a member.
+/// Returns the suffix of a member's path, which follows the path of its object.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

@@ -34,8 +34,8 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, these are all of its fields. For a deletion, the list is empty, except for changed
-    /// fields of an object that finalizers still keep.
+    /// The fields that would change. For a new object, these are all of its fields. For a deletion, the list is empty. If finalizers delay
+    /// the removal, the list contains the changed fields of the object.
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay the removal of the object, if it is deleted.
     pub waits_for: Vec<String>,
@@ -92,16 +92,16 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined change of all writes to an object. Returns `None` if the writes cancel each other out, or if the object is a
-    /// report such as an Event.
+    /// Returns the combined change of all writes to an object. Returns `None` if the writes cancel each other out. Also returns `None` if
+    /// the object is a report such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // If the definition of a custom resource was deleted, the change shows the plural name instead of the kind.
+        // If the definition of a custom resource was deleted, its kind is unknown. The change then shows the plural name instead.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marks the object for deletion does not set a version.
+        // A write that only marks the object for deletion stores no `apiVersion`. In this case, use the version of the base or of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {
@@ -143,7 +143,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces all values with a placeholder, so that only their presence is visible.
+    /// Replaces all values with a placeholder. The result shows only which values are present.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

@@ -80,7 +80,7 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs both phases of admission. Use it for requests without other phases between the two.
+    /// Runs mutating admission and then validating admission, for requests that have no phase between the two.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
@@ -175,7 +175,7 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// A plugin for the quotas of a namespace. The usage is charged in the commit of the object.
+/// A plugin for the quotas of a namespace. The server commits the new usage together with the object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -227,7 +227,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the write for the checks of limit ranges and quotas. Returns `None` if the request does not write an object.
+/// Returns the write that limit ranges and quotas check. Returns `None` if the request does not write an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;

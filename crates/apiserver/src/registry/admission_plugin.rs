@@ -23,12 +23,12 @@ pub(crate) enum Operation {
     Connect,
 }
 
-/// The options of a request.
+/// The options that the client sent with the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// A connect. Its options are the object of the request.
+    /// A connect, whose options are in [`AdmissionRequest::new`].
     None,
 }
 
@@ -38,11 +38,11 @@ pub(crate) enum AdmissionOptions<'a> {
 /// options of `exec`.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target in the path of the request. It has no name for a create and for a `deletecollection`.
+    /// The target in the path of the request. The target of a create or a `deletecollection` has no name.
     pub(crate) target: &'a RequestTarget,
     /// The existing object. `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,
-    /// The new object, or the body of a POST that stores no object. `None` for a delete.
+    /// The new object. For a POST that stores no object, it is the body. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,

@@ -35,10 +35,10 @@ pub(crate) struct BodyBudget {
 /// The reason why a body was not read.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// The connection broke, or the client sent an invalid body.
+    /// The connection broke during the upload, or the client sent an invalid body.
     Broken(String),
     TooLarge,
-    /// The body was evicted, or there was no budget for it.
+    /// The budget evicted the body, or had no space for it.
     OutOfBudget,
 }
 
@@ -59,7 +59,7 @@ type EvictionKey = (bool, u64);
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// The sender is dropped when the body is evicted. This ends the task that reads the body.
+    /// The sender, which is dropped when the body is evicted. The drop ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 
@@ -253,9 +253,9 @@ mod tests {
             sent
         }
 
-        /// Sends bytes with the value zero, and lets the reader run.
+        /// Sends data of this length, and lets the reader run.
         async fn send(&self, bytes: usize) {
-            // The send fails if the reader has ended.
+            // Sending fails if the reader has ended.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -288,7 +288,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // More data does not change the age of an upload.
+        // More data does not change the position of an upload in the order of eviction.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

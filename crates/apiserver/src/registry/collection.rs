@@ -43,8 +43,8 @@ impl Registry {
     }
 }
 
-/// A real server reads the list in pages even if the request has no limit. For a list in pages, a version without a
-/// match rule means `Exact`.
+/// Sets the match rule `Exact` if the request has a version without a match rule. A real server reads the list in
+/// pages, even if the request has no limit. For a list in pages, a version without a match rule means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

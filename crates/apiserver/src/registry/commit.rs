@@ -19,7 +19,7 @@ impl Registry {
     /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
     ///
     /// If the object is too large only because of its managed fields, it is stored without managed fields. An apply
-    /// returns the error instead, because it needs managed fields.
+    /// returns the error in this case, because an apply must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

@@ -65,7 +65,8 @@ impl ContinueToken {
     }
 }
 
-/// Checks that a decoded continue token does not change if it is encoded and decoded again. This is the fuzz target.
+/// Checks that a decoded continue token stays the same if it is encoded and decoded again. This function is a fuzz
+/// target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {

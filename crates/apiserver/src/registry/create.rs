@@ -19,10 +19,10 @@ use crate::store::{Expect, Present, Refused, Stored};
 
 /// The maximum number of generated names that the server tries.
 const CREATE_TRIES: usize = 8;
-/// The maximum number of attempts of a create if other writes change its inputs.
+/// The maximum number of times that a create is retried because other writes have changed its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// An object after all phases of a create that do not depend on its name.
+/// An object after the phases of a create that do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -32,8 +32,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`. Ignores the name in `target`. If another object has the generated name, the server generates another
-    /// name.
+    /// Creates an object in `target`. The name comes from the object, and the name in `target` is ignored. If the server generates the name
+    /// and another object already has this name, the server generates another name.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -56,7 +56,7 @@ impl Registry {
                 Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
-                // The namespace, the definition, a quota or a claim has changed since it was checked, so try again.
+                // Since the check, the namespace, the definition, a quota or a claim has changed. Try again.
                 Err(Refused::Taken | Refused::Moved) => {
                     invalidated += 1;
                     self.check_is_open(&named)?;
@@ -66,7 +66,7 @@ impl Registry {
     }
 
     /// Tries once to create an object for an update or an apply of an absent object. Returns [`Refused`] if another request has created the
-    /// object in the meantime. The caller then updates that object, as kube-apiserver does.
+    /// object since the check. The caller then updates that object, as kube-apiserver does.
     pub(super) fn create_absent(
         &self,
         how: How,

@@ -1,4 +1,4 @@
-//! API versions that an APIService delegates to a Service. This server does not proxy requests to such a Service.
+//! API versions that an APIService delegates to a Service. This server does not proxy requests to the Service.
 
 use pintle_json::{Json, json};
 

@@ -22,9 +22,9 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// The response of a delete.
 pub(crate) enum Deleted {
-    /// The object, which still exists because a finalizer or a grace period delays its removal.
+    /// The object. It still exists, because a finalizer or a grace period delays its removal.
     Held(Served),
-    /// The removed object. This is the response for some kinds and for a dry run.
+    /// The removed object. Deletes of some kinds, and dry runs, return the object instead of a Status.
     Object(Served),
     /// A Status with the name of the removed object.
     Gone(Box<Status>),
@@ -81,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// Tries once to delete the object. Returns `None` if the object has changed in the meantime.
+    /// Tries once to delete the object. Returns `None` if another request has changed the object in the meantime.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -96,11 +96,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // If the kind has a grace period, the object is always visible as terminating before it is removed.
+        // An object of a kind with a grace period is always visible as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes that the options cause. A real deletion removes the object
-            // without this intermediate state.
+            // A dry run returns the object with the changes that the options cause. Without a dry run, the object is
+            // removed without being stored in this state.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),
@@ -169,13 +169,13 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // For some kinds, the generation comes from the client, so it can be absent.
+            // The client sets the generation of some kinds, so the generation can be absent.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }
 
-/// Returns whether an object is being deleted and nothing delays its removal.
+/// Returns whether an object is being deleted, and has no finalizer, grace period or other reason to stay.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
@@ -183,7 +183,7 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object that was not stored to the version of its kind.
+/// Converts an object from its stored form to the version of the kind. The store need not contain the object.
 fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }

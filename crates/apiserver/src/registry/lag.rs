@@ -40,7 +40,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The sum is too large for an instant, so the view never reaches the revision.
+            // The sum of the times is too large for an `Instant`. The view never reaches the revision.
             Some(None) => std::future::pending().await,
             None => (),
         }

@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. Does not validate the field names, which [`checked`](Self::checked) does.
+    /// Parses the selectors. Does not validate the field names, because [`checked`](Self::checked) validates them.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -81,7 +81,7 @@ impl Selection {
         }
     }
 
-    /// Returns the objects of the resource that a watch must follow.
+    /// Returns the scope of a watch: the objects of the resource whose changes the watch must read.
     pub(crate) fn scope(&self) -> FeedScope {
         match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
@@ -125,12 +125,13 @@ impl Selected {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next group of neighbouring objects without consuming the group. Returns `None` unless the selectors match every object.
+    /// Returns the next group of neighbouring objects, but does not advance the iterator. Returns `None` unless the selectors match every
+    /// object.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
 
-    /// Skips the objects that [`neighbours`](Self::neighbours) returned.
+    /// Advances the iterator past the objects that [`neighbours`](Self::neighbours) returned.
     pub(crate) fn pass_neighbours(&mut self) {
         self.run.pass_neighbours();
     }
@@ -214,7 +215,7 @@ impl Registry {
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// Returns a page of the matching objects. The caller must have waited for the revision of
+    /// Returns a page of the matching objects. Before the call, the caller must wait until the store has reached the revision of
     /// [`version_to_wait_for`](Self::version_to_wait_for). Yields to other tasks during long scans.
     pub(crate) async fn list(
         &self,
@@ -280,7 +281,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // A list that selects a single name is not paged.
+    // A list that selects a single name has only one page.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -321,7 +322,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Returns whether a real server always reads the kind from etcd instead of the watch cache.
+/// Returns whether a real server reads the kind from etcd and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }

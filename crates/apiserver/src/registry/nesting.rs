@@ -25,7 +25,7 @@ pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Returns whether `value` has at most `levels` levels of nesting. The recursion stops at this depth.
+/// Returns whether `value` has at most `levels` levels of nesting. The recursion depth is at most `levels`.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

@@ -16,6 +16,6 @@ pub(super) struct Write<'a> {
     /// The field manager, the requester and the options.
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
-    /// Whether the client's object has labels.
+    /// Whether the object in the request has labels.
     pub(super) labelled: bool,
 }

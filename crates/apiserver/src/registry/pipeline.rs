@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// Sets or keeps the fields that only the server sets.
+    /// Sets the fields that only the server may set, or restores their stored values.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -102,7 +102,8 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// Runs the preparation and the early checks of the kind.
+    /// Prepares the object with the rules of its kind, runs the built-in admission plugins of the kind, and updates the
+    /// generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let context = Context { labelled: write.labelled, ..self.context(&write.by.requester().user) };
@@ -148,8 +149,8 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields. Both objects must have the state before the rules of the kind change them. For an
-    /// apply, the managed fields are already updated.
+    /// Updates the managed fields. Must be called before the rules of the kind change the objects. Does nothing for an
+    /// apply, which has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
@@ -229,7 +230,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
             metadata.set(field, time);
         }
     }
-    // Validation rejects a grace period that differs from the current grace period.
+    // Restore the grace period, because validation rejects a grace period that differs from the current grace period.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {

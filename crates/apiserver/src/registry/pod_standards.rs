@@ -26,7 +26,8 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// The admission plugin. It rejects pods that violate the enforced standard, and invalid labels of namespaces.
+/// The admission plugin for Pod Security. It rejects pods that violate the enforced standard. It also rejects invalid
+/// labels of namespaces.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
@@ -74,7 +75,7 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Returns the object to which the standards apply. Returns `None` if the request does not write such an object.
+/// Returns the object to which the standards apply. Returns `None` if the standards do not apply to the request.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
@@ -131,7 +132,7 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns the warnings about existing pods when the policy of a namespace becomes stricter. These pods keep running.
+/// Returns the warnings about existing pods that violate a stricter policy of their namespace. These pods keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
@@ -140,8 +141,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Returns the warnings of [`existing_pod_warnings`] for the given pods. Selecting the pods takes at most half of the
-/// time, regardless of the number of pods.
+/// Returns the warnings of [`existing_pod_warnings`] for the given pods. Selecting the pods takes at most half of
+/// [`MAX_CHECK_TIME`], regardless of the number of pods.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
@@ -258,7 +259,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // The first pod of each owner precedes further pods of the controller.
+        // The result contains the first pod of each owner before further pods of this owner.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

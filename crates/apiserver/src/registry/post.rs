@@ -17,7 +17,7 @@ use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// The maximum number of attempts of a POST after conflicts.
+/// The maximum number of attempts of a POST. After a conflict, the server tries again.
 const POST_TRIES: usize = 64;
 
 impl Registry {
@@ -64,8 +64,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step. `own` is the revision at which an earlier step wrote the target object. A later delete uses this
-    /// revision as its precondition.
+    /// Runs one step of a task. `own` is the revision at which an earlier step wrote the target object. A later delete
+    /// uses this revision as its precondition.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -98,7 +98,7 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // The deletion bypasses admission, because admission has already checked the posted object.
+                // Delete the pod without admission, because admission has already checked the posted object.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -173,7 +173,7 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields to a posted object. Other phases of stored objects do not apply to posted objects.
+/// Adds managed fields to a posted object. The other phases of the pipeline apply only to stored objects.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
@@ -191,7 +191,7 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// A handler that changes the pod after `task` has read it. This causes a conflict.
+    /// A handler that changes the pod after it has computed the task. The change causes a conflict.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
@@ -264,7 +264,7 @@ mod tests {
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // A change that is irrelevant for the budget does not stop the eviction.
+            // If only fields change that are irrelevant for the budget, the eviction continues.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),

@@ -72,7 +72,7 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // `make` has already updated the managed fields. The write is treated as an apply, so the managed fields are not updated again.
+        // `make` has already updated the managed fields. With `How::Apply`, the pipeline does not update them again.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })

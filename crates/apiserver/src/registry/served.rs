@@ -1,4 +1,4 @@
-//! Objects in the form in which responses contain them.
+//! API objects in the form of a response.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::store::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members. It is used only if the object is a tree.
+    /// The order of the members. It applies only to a decoded object.
     order: Order,
     content: ServedContent,
 }
@@ -48,7 +48,7 @@ impl Served {
     }
 
     /// Returns the cost of processing the object. It is the number of bytes of a stored object, and [`offload::ALWAYS`]
-    /// for a tree.
+    /// for a decoded object.
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) => stored.weight(),
@@ -56,7 +56,7 @@ impl Served {
         }
     }
 
-    /// Returns the object as a tree.
+    /// Returns the decoded object.
     pub(crate) fn tree(&self) -> Arc<Json> {
         match &self.content {
             ServedContent::Stored(stored) => Arc::new(stored.decode()),
@@ -64,7 +64,7 @@ impl Served {
         }
     }
 
-    /// Returns the metadata as a tree.
+    /// Returns the decoded metadata.
     pub(crate) fn metadata(&self) -> Json {
         match &self.content {
             ServedContent::Stored(stored) => stored.metadata(),
@@ -96,8 +96,8 @@ impl Served {
             },
         }
         if joint > start {
-            // Replace the opening bracket of the object with the comma after `apiVersion` and `kind`. An empty object
-            // needs no comma.
+            // Replace the opening bracket of the object with a comma, which follows `apiVersion` and `kind`. If the
+            // object is empty, omit the comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -165,7 +165,7 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The object that a write has stored or would store.
+/// The object as a write has stored it. For a dry run, the object as the write would store it.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

@@ -114,8 +114,8 @@ mod tests {
     fn size_of_built_in_kinds_is_their_protobuf_length() {
         let kinds = Kinds::builtin();
         for (plural, object, size) in [
-            // The message has two fields. Field 1 is the metadata, which contains another field 1. Field 2 is a map
-            // entry with a key and a value.
+            // The test message has two fields. Field 1 is the metadata, which contains another field 1. Field 2 is a
+            // map entry with a key and a value.
             ("configmaps", json!({"metadata": {"name": "abc"}, "data": {"k": "vw"}}), 2 + 5 + 2 + 3 + 4),
             ("secrets", json!({"data": {"k": "AAAA"}}), 2 + 3 + 5),
             ("pods", json!({"spec": {"containers": [{"name": "a"}, {"name": "bc"}]}}), 2 + (2 + 3) + (2 + 4)),

@@ -27,7 +27,7 @@ pub(crate) enum Transform {
     Table { api_version: String, include: Include },
 }
 
-/// The content of `object` in a table row, as selected by `includeObject`.
+/// The form of `object` in a table row. The client selects the form with the parameter `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
@@ -110,7 +110,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object as an item of a list. For most kinds, the items have no version and kind.
+    /// Appends an object as an item of a list. Items of most kinds have no `apiVersion` and `kind`.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -119,7 +119,7 @@ impl Transform {
         }
     }
 
-    /// Returns whether an empty list in this form has `null` instead of an empty list of items. This is the case for metadata, and for
+    /// Returns whether the items of an empty list in this form are `null` instead of `[]`. They are `null` in lists of metadata, and in
     /// tables of kinds without declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {

@@ -19,21 +19,21 @@ use crate::request::options::How;
 use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldError, FieldErrors};
 
-/// The maximum number of attempts of the server's own writes. After that, the server's controllers try again when they
-/// observe the conflicting write.
+/// The maximum number of attempts of a write by the server itself. If all attempts fail, the controller that writes
+/// tries again when it observes the conflicting write.
 const TRIES: usize = 64;
 
-/// A function that computes the new object from the stored object. It gets the stored object with `apiVersion` and
-/// `kind`.
+/// A function that computes the new object from the stored object. Its argument is the stored object with `apiVersion`
+/// and `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
 /// The source of the new object.
 pub(crate) enum UpdateSource<'a> {
-    /// The body of a PUT.
+    /// The new object is the body of a PUT.
     Put(&'a Json),
-    /// The result of a patch.
+    /// The new object is the result of a patch.
     Patch(Make<'a>),
-    /// The result of an apply. If the object is absent, an apply creates it.
+    /// The new object is the result of an apply. If no object exists, the apply creates the object.
     Apply(Make<'a>),
 }
 
@@ -54,7 +54,7 @@ impl Registry {
         loop {
             match self.try_update(target, source, by)? {
                 Ok(written) => return Ok(written),
-                // Return the error, because a retry cannot succeed while another object has the claim, such as an
+                // Return the error. A retry cannot succeed while another object has a claim of this object, such as an
                 // address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
@@ -82,7 +82,7 @@ impl Registry {
         Err(Failure::modified(&target.kind.resource(), &target.name))
     }
 
-    /// Tries once to update the object. Returns [`Refused`] after a conflict, and the caller may retry.
+    /// Tries once to update the object. After a conflict, returns [`Refused`]. The caller may then retry.
     fn try_update(
         &self,
         target: &RequestTarget,
@@ -167,7 +167,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch starts from the stored version, so an empty version means that the patch removed it.
+            // A patch changes a copy of the stored object, which has a version. If the version of the result is empty,
+            // the patch removed the version.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -207,7 +208,8 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // This request would have removed the object, but another request has already removed it.
+                // The object is gone, because another request has removed it. This request would also have removed it,
+                // so it succeeds.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });

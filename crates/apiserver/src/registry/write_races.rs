@@ -1,4 +1,5 @@
-//! Tests of writes whose object is changed by another request between the read and the commit.
+//! Tests of conflicting writes. Another request changes the object after a write has read it and before the write
+//! commits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -178,7 +179,7 @@ fn removing_a_finalizer_succeeds_if_the_object_is_gone() {
         Ok(new)
     };
     let written = write(&registry, &target, &UpdateSource::Patch(&make))
-        .expect("the update succeeds although the object is gone");
+        .expect("the update succeeds although the object does not exist any more");
     assert_eq!(written.object.typed()["metadata"]["name"], "a");
 }
 

@@ -13,7 +13,7 @@ use crate::validate::is_printable;
 /// The field manager of the server's own writes.
 pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 
-/// The maximum length in bytes of a field manager that comes from a user agent.
+/// The maximum length in bytes of a field manager whose name comes from the user agent.
 const LONGEST_NAME: usize = 128;
 
 /// The author of a write. It consists of the requester, the field manager and the options.
@@ -68,8 +68,8 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Records the fields that a write other than an apply sets. Both objects must have the state that the client
-    /// requested, including defaults but before the rules of the kind change them.
+    /// Records the fields that a write sets. Must not be called for an apply. Both objects must have the state that the
+    /// client requested, with defaults, but before the rules of the kind change them.
     pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

@@ -51,7 +51,7 @@ impl Clause {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transform. It is empty if none is requested.
+    /// Returns the requested transform. Its fields are empty if the clause requests no transform.
     pub(crate) fn transform(&self) -> RequestedTransform {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
@@ -66,7 +66,7 @@ impl Clause {
         u8::from(self.kind == "*") + u8::from(matches!(self.subtype.as_str(), "*" | ""))
     }
 
-    /// Returns the media type of the clause. Wildcards mean JSON.
+    /// Returns the media type of the clause. A wildcard selects JSON.
     pub(crate) fn media(&self) -> Option<Media> {
         match (self.kind.as_str(), self.subtype.as_str()) {
             ("application", "json" | "*") | ("*", "*" | "") => Some(Media::Json),
@@ -79,7 +79,7 @@ impl Clause {
 
 /// Returns the clauses of an `Accept` header. The best clause is first: clauses are sorted by quality, and exact types
 /// precede wildcards of the same quality. Clauses that are equal in this respect keep the order of the header. A
-/// missing or empty header accepts everything.
+/// missing or empty header accepts every media type.
 pub(crate) fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];

@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
-    /// The field manager. If empty, it is derived from the user agent.
+    /// The field manager. If it is empty, the server derives the field manager from the user agent.
     pub(crate) field_manager: String,
     pub(crate) field_validation: FieldValidation,
     /// Whether an apply takes over fields that other managers own.
@@ -120,8 +120,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a start version begins with the current state. The rules for watches with initial events
-        // apply to it.
+        // A watch without a start version begins with the current objects. Therefore, the rules for watches with
+        // initial events apply to it.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");

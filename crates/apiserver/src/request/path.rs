@@ -2,14 +2,14 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. The target need not exist.
+/// The target of a path. A resource in the path need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
     /// Any other path. The segments are decoded.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`, without further segments.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`. It has no further segments and names no resource.
     Undeterminable,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct ResourcePath {
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. In this case, `rest` has the
+    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. For this form, `rest` has the
     /// segments after the name.
     pub(crate) old_proxy: bool,
 }

@@ -50,7 +50,7 @@ impl Query {
     }
 }
 
-/// Parses a boolean with the rules of queries.
+/// Parses a boolean in the same way as a query parameter.
 pub(crate) fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }

@@ -11,7 +11,8 @@ use crate::failure::{Failure, Outcome};
 /// The maximum number of stored warnings. The response contains far fewer warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The user of a request. Clones share the warnings and annotations. These are kept even if the request fails.
+/// The user of a request. Clones share the warnings and annotations. The server sends and records them even if the
+/// request fails.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     pub(crate) user: User,
@@ -32,13 +33,13 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns whether the deadline has passed. In this case, the client has received a timeout.
+    /// Returns whether the deadline has passed. After the deadline, the client has already received a timeout.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns an error if the deadline has passed. This prevents writes of a timed-out request, so a retry rarely
-    /// conflicts with the first attempt.
+    /// Returns an error if the deadline has passed. The error prevents writes of a timed-out request. Therefore, a
+    /// retry by the client rarely conflicts with the first attempt.
     pub(crate) fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }

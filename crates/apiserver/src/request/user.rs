@@ -61,7 +61,7 @@ impl User {
     }
 }
 
-/// The groups of a user, in their original order. Lookups use a set, because a user can have very many groups.
+/// The groups of a user, in their original order. The set makes lookups fast, because a user can have very many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<GroupSet>);
 

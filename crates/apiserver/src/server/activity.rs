@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. The time limits match kube-apiserver. If kube-apiserver has no limit for a phase, this
-//! server uses the limit of another phase.
+//! Closes connections whose clients are too slow. kube-apiserver has the same time limits. If kube-apiserver has no limit for a phase of a
+//! connection, this server applies the limit of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -22,7 +22,8 @@ use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection without a request.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after its deadline in which a response may still be sent. It is needed to send the response that reports the timeout.
+/// The time after the deadline of a request in which the server may still send the response. The server needs this time to report the
+/// timeout.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 /// The activity of one connection. It determines the time at which the connection is closed.
@@ -31,7 +32,7 @@ pub(super) struct Activity {
     state: Mutex<ConnectionState>,
     /// The notification that wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
     earlier_deadline: Notify,
-    /// The memory of received bytes that do not belong to an open request.
+    /// The memory of received bytes that belong to no open request.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -47,8 +48,8 @@ struct ConnectionState {
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the unfinished HTTP/2 header block began. `None` if there is no such block. Other requests may be open at the same
-    /// time.
+    /// The time at which the unfinished HTTP/2 header block began. `None` if there is no unfinished block. Requests on other streams may be
+    /// open at the same time.
     block: Option<Instant>,
     connected: Instant,
     /// The time at which [`Activity::overdue`] wakes next. If a request only postpones the deadline, no task is woken.
@@ -68,10 +69,11 @@ impl ConnectionState {
         self.next_check
     }
 
-    /// Returns the deadline, without considering an unfinished header block.
+    /// Returns the deadline of the connection without the limit for an unfinished header block.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // HTTP/2 connections have no such deadline, because one stream that the client does not read must not end the other streams.
+            // An HTTP/2 connection stays open after the deadline of a response. Otherwise, a client that does not read one stream would
+            // lose all its streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -128,7 +130,7 @@ impl Activity {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// Records received bytes of a connection that is not HTTP/2.
+    /// Records that bytes have arrived on a connection that is not HTTP/2.
     fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {

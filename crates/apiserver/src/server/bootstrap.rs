@@ -2,9 +2,10 @@
 //! classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
 //! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line is one object, and the
-//! lines are in the order of creation. The objects are in stored form except for UIDs and times, so they are written directly to the store.
-//! Creating them one by one through the API would take most of the start time. Objects that depend on the server are created by code in
-//! this module. The ConfigMap for the tracking of legacy tokens is omitted, so that tests see only their own ConfigMaps.
+//! lines are in the order of creation. The objects are in stored form except for UIDs and times. Therefore, the server writes them directly
+//! to the store. Creating each object through the API would take most of the start time. Objects that depend on the server are created by
+//! code in this module. The ConfigMap for the tracking of legacy tokens is omitted. Therefore, tests see only the ConfigMaps that they
+//! create.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -147,7 +148,7 @@ mod tests {
             let object: Json = serde_json::from_str(line).expect("JSON");
             let target = target(&registry, &object).expect("a kind");
             let strict = FieldValidation::Strict;
-            decode::object(&target.kind, &RawBody::json(line), strict).expect("the fields of its kind");
+            decode::object(&target.kind, &RawBody::json(line), strict).expect("the object has only fields of its kind");
             assert!(!object["metadata"]["managedFields"].as_array().is_none_or(Vec::is_empty), "{line}");
             create(&registry, object.clone()).expect("a valid object");
             let made = registry.db.get(&target.resource_key(), &target.key()).expect("a stored object").decode();
@@ -155,7 +156,8 @@ mod tests {
         }
     }
 
-    /// Removes UID, times, revision, types and managed fields. Managed fields are removed because they depend on the request.
+    /// Removes `apiVersion`, `kind`, UID, times, revision and managed fields. Managed fields are removed because they depend on the
+    /// request.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

@@ -1,5 +1,5 @@
-//! Tracks the memory of unfinished HTTP/2 header blocks. hyper buffers such a block without reporting its size, so the size is computed
-//! from the frames.
+//! Tracks the memory of unfinished HTTP/2 header blocks. hyper buffers these blocks without reporting their size. Therefore, this module
+//! computes the size from the frames.
 
 use super::heads::HEADER;
 
@@ -8,7 +8,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects such a frame only after its header block has ended.
+/// A frame type that clients must not send. hyper rejects frames of this type only after their header block has ended.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
@@ -123,7 +123,7 @@ impl Frames {
         u32::from_be_bytes([0, a, b, c]) as usize
     }
 
-    /// Returns the sequence number of the unfinished block. Returns `None` if there is no such block.
+    /// Returns the sequence number of the unfinished block. Returns `None` if no block is unfinished.
     pub(super) fn open(&self) -> Option<u64> {
         self.open.map(|_| self.begun)
     }
@@ -140,12 +140,12 @@ impl Frames {
     }
 }
 
-/// Returns the estimated memory of a block of this size. One byte can refer to a whole header in the HPACK table.
+/// Returns the estimated memory of a header block of this size. A single byte can refer to a whole header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Checks that the result of the parser does not depend on how the bytes are split. This is the fuzz target.
+/// Checks that the parser returns the same result regardless of how the bytes are split. This function is a fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
@@ -197,7 +197,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // Trailers stay in memory as long as their stream.
+            // Trailers use memory until their stream ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

@@ -97,7 +97,7 @@ where
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    /// Returns `Ready` immediately, because the server can always accept a call.
+    /// Returns `Ready` immediately, because the server can accept a call at any time.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -116,7 +116,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // Drop the socket of an upgrade, because an upgrade needs a connection.
+            // Drop the socket of an upgrade, because only a request over a connection can be upgraded.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,

@@ -127,8 +127,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request);
         async move {
-            // Return an error, because the budget for request heads is exhausted. With HTTP/1, this error closes the connection. With
-            // HTTP/2, it resets the stream.
+            // Return an error, because the budget for request heads is exhausted. This error closes an HTTP/1 connection, and resets the
+            // stream of an HTTP/2 connection.
             let open = open?;
             if let Some(refusal) = refusal {
                 return Ok(refusal.map(|body| TrackedBody::new(body, open, version)));
@@ -146,7 +146,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         }
     });
     let mut builder = auto::Builder::new(streams);
-    // `Activity` enforces the time limits instead of hyper.
+    // hyper needs no time limits, because `Activity` enforces them.
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -165,7 +165,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = activity.overdue() => {
-            // With HTTP/2, this sends GOAWAY, so that clients do not get a failure.
+            // With HTTP/2, the shutdown sends GOAWAY. Without GOAWAY, the client would report a failed connection.
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(GRACEFUL_SHUTDOWN, connection).await {
                 Ok(ended) => ended,

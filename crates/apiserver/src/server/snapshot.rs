@@ -71,8 +71,7 @@ impl ServerSnapshot {
         self.revision
     }
 
-    /// Returns the part of this snapshot that is not in `earlier`, a snapshot of the same server: the objects that were created or changed
-    /// since.
+    /// Returns the objects of this snapshot that were created or changed after `earlier`, which is a snapshot of the same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_new = |at: &(ResourceKey, Key), kept: &Stored| {

@@ -19,8 +19,8 @@ tokio::task_local! {
 
 /// Runs the streams of one connection.
 ///
-/// The first poll of a request without a body happens on the task of the connection. Most requests complete there. This avoids waking
-/// another thread, and responses can be sent together. A request that is still pending gets a separate task. This task ends with the
+/// The task of the connection polls a request without a body once. Most requests complete in this poll. Therefore, no other thread is
+/// woken, and several responses can be sent together. A request that is still pending gets a separate task. This task ends with the
 /// connection, or when the response is overdue. A stream that is dropped before its end is reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
@@ -42,7 +42,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // The stream sets the deadline when it is polled, before this future is polled.
+        // Read the deadline on each poll. The stream is polled first and sets it.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -56,7 +56,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The waker of this poll does nothing, because the new task polls again and registers its own waker.
+        // The waker does nothing. If the stream is pending, the new task polls it again and registers a real waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {

@@ -21,7 +21,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller was dropped, the server is dropped and ends.
+        // If the caller no longer waits for the result, sending it drops the server, which ends the server.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -87,7 +87,7 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // Do not stop the clock for a watch, because a watch can last for a long time.
+        // Let the clock advance during a watch, because a watch can last for a long time.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
@@ -102,9 +102,9 @@ impl OwnRuntime {
     }
 }
 
-/// Stops a paused tokio clock from advancing automatically until the returned sender is dropped. This is needed while another thread works
-/// for the current thread. It works because tokio does not advance the clock while a blocking task runs. A clock that is not paused is not
-/// affected.
+/// Stops a paused tokio clock from advancing automatically until the returned sender is dropped. Call this function while another thread
+/// works for the current thread. tokio does not advance a paused clock while a blocking task runs, so this function starts such a task. A
+/// clock that is not paused is not affected.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

@@ -91,7 +91,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The field of each kind that a record contains, and the value that [`Reaction::Change`] sets.
+/// The kinds of recorded objects. For each kind, a record contains the value of one field. [`Reaction::Change`] sets
+/// the field to the given value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),

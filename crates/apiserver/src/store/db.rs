@@ -29,15 +29,15 @@ use crate::store::{
     Stored,
 };
 
-/// The minimum size of the backlog for followers of several resources, in bytes. With a smaller backlog, they would
-/// have to re-list after every change.
+/// The minimum size of the backlog of a follower of several resources, in bytes. With a smaller backlog, the follower
+/// would have to re-list after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// A charge: the new value of an object, such as a quota, that is committed together with another object.
+/// A new value of an object, such as a quota, that is committed together with another object.
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,
-    /// The revision from which the new value was computed.
+    /// The revision of the object from which the new value was computed.
     pub(crate) at: u64,
     pub(crate) value: Json,
 }
@@ -50,17 +50,17 @@ pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: 
 #[derive(Debug)]
 pub(crate) struct Db {
     inner: Mutex<Inner>,
-    /// The state after the last step. It is replaced while the lock is held, and before followers are notified of the
-    /// step.
+    /// The state after the last step of the engine. A step replaces it while the lock is held, and before followers are
+    /// notified of the step.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
     interner: Arc<Interner>,
-    /// The maximum number of changes that a follower of one resource may lag behind.
+    /// The maximum number of unread changes of a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size of the changes that a follower of several resources may lag behind, in bytes. It is
-    /// at least the size of the log.
+    /// The approximate maximum size of the unread changes of a follower of several resources, in bytes. It is at least
+    /// the size of the log.
     max_backlog_bytes: usize,
 }
 
@@ -71,7 +71,7 @@ struct Inner {
     followers: HashMap<ResourceKey, Followers>,
     /// The followers of several resources.
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of another cluster, in a plan.
+    /// The objects of the upstream cluster. `None` unless the store belongs to a plan.
     mirror: Option<Mirror>,
 }
 
@@ -118,26 +118,27 @@ impl Db {
         self.present.load_full()
     }
 
-    /// Returns the objects of a resource at `revision`. They stay cached for a while, for the next pages of a list.
+    /// Returns the objects of a resource at `revision`. The objects stay cached for a while, because the next pages of
+    /// a list also read them.
     pub(crate) fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
             // A read at a future revision gets the current state, because the log does not contain the revision.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // Compute the state without the lock, because this may have to undo many changes.
+        // Compute the past state without the lock, because it can require undoing many changes.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
     }
 
-    /// Caches the objects of a resource at a revision, for the next pages of a list.
+    /// Caches the objects of a resource at a revision for a while, for the next pages of a list.
     pub(crate) fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Calls `question` while the lock is held. Use it to read past states or claims, which [`now`](Self::now) does not
-    /// contain.
+    /// Calls `question` while the lock is held. Call this method to read past states or claims. For all other reads,
+    /// use [`now`](Self::now).
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -147,7 +148,7 @@ impl Db {
         (self.draft)(&self.interner, resource, object)
     }
 
-    /// Writes an object if `expect` is met, and notifies the watchers.
+    /// Writes an object if its current state satisfies `expect`, and notifies the watchers.
     pub(crate) fn put(
         &self,
         resource: &ResourceKey,
@@ -165,8 +166,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object that is being deleted, in the same way as [`put`](Self::put). If another object has one of its
-    /// claims, the object is written without claims.
+    /// Writes an object that is being deleted, in the same way as [`put`](Self::put). If another object already has one
+    /// of its claims, this method writes the object without any claims.
     pub(crate) fn put_leaving(
         &self,
         resource: &ResourceKey,
@@ -185,7 +186,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object and its charges in one step. Writes nothing if an expectation or `precondition` is not met.
+    /// Writes an object and its charges in one step. Writes nothing if an object does not satisfy its expectation, or
+    /// if `precondition` returns false.
     pub(crate) fn commit(
         &self,
         resource: &ResourceKey,
@@ -248,7 +250,8 @@ impl Db {
         inner.followers.remove(resource);
     }
 
-    /// Calls `question`, and follows the changes of the resource after the state that `question` reads.
+    /// Calls `question` with the current state. The returned feed contains the changes of the resource after this
+    /// state.
     pub(crate) fn follow<R>(
         &self,
         resource: &ResourceKey,
@@ -262,20 +265,20 @@ impl Db {
         (answer, Feed::new(resource.clone(), scope, after, news))
     }
 
-    /// Follows the changes of these resources. `None` means all resources.
+    /// Returns a stream of the later changes of these resources. `None` means all resources.
     pub(crate) fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
         let changes = Changes::new(self.max_backlog_bytes);
         self.lock().multi.push(MultiFollower { resources: of, sender: changes.sender() });
         changes
     }
 
-    /// Returns the current revision if all changes up to this revision have been read from `changes`.
+    /// Returns the current revision if the caller has read all changes up to this revision from `changes`.
     pub(crate) fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
         let inner = self.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
 
-    /// Returns the current revision if all changes up to this revision have been read from `feed`.
+    /// Returns the current revision if the caller has read all changes up to this revision from `feed`.
     pub(crate) fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
         let inner = self.lock();
         feed.is_read(&inner).then(|| inner.store.revision())
@@ -292,8 +295,8 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Publishes the state after a step, and then notifies the followers of its changes. Therefore, a notified reader
-    /// always finds the change, and never sees an incomplete step.
+    /// Publishes the state after a step, and then notifies the followers of the changes in the step. Therefore, a
+    /// notified reader always finds the changes, and never sees an incomplete step.
     ///
     /// Returns the previous state. The caller should drop it after releasing the lock, because it can own the last
     /// references to replaced objects.
@@ -324,7 +327,7 @@ impl Db {
 }
 
 impl Inner {
-    /// Removes the claims of a draft if another object has one of them. The other object keeps the claim.
+    /// Removes the claims of a draft if another object already has one of them. The other object keeps its claim.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }
@@ -373,7 +376,8 @@ mod tests {
         put(2);
         assert!(first.upgrade().is_none(), "the change is dropped");
         assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
-        // A feed continues if its lag is within the limit. A feed that starts in the past may lag more.
+        // A feed continues if the number of its unread changes is within the limit. The limit does not apply to a feed
+        // that starts in the past.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
@@ -400,14 +404,14 @@ mod tests {
         assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
         put(2);
         assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "all references are dropped");
-        // The state for a future revision is not cached.
+        // A read at a future revision does not cache the state.
         let next = db.revision() + 1;
         for is_there in [false, true] {
             let past = db.past(&resource, next).expect("not compacted");
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // A resource without writes can also be followed.
+        // A feed can also follow a resource without writes.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
@@ -462,7 +466,7 @@ mod tests {
         let removed = db.remove(&resource, "a/1", touched).expect("the object exists").revision();
         for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
         {
-            // The third feed lags behind more changes than allowed.
+            // The third feed has more unread changes than the limit allows.
             if expected[0] == touched {
                 assert_eq!(feed.next(&db).await.err(), Some(FeedEnd::TooSlow));
                 continue;
@@ -472,7 +476,7 @@ mod tests {
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts in the past skips objects with other values.
+        // A feed that starts in the past skips changes in which the field has other values.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
             assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);

@@ -105,7 +105,7 @@ impl FieldError {
         Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
     }
 
-    /// Creates an error of the server itself.
+    /// Creates an error for a value that the server cannot validate.
     pub(crate) fn internal(field: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(FieldErrorType::Internal, field, format!("Internal error: {why}"))
     }
@@ -129,11 +129,11 @@ pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
     /// The size of all errors in bytes.
     size: usize,
-    /// Failed rules that do not reject the write, and are sent as warnings.
+    /// The messages of failed rules that do not reject the write. The server sends them as warnings.
     warnings: Vec<String>,
 }
 
-/// The maximum size of all errors in bytes. More text would not help clients.
+/// The maximum size of all errors in bytes. Longer responses would not help clients.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
@@ -183,7 +183,7 @@ impl FieldErrors {
         self.size
     }
 
-    /// Returns whether the limit is reached. In this case, callers can stop validating.
+    /// Returns whether the limit is reached. If it is, callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

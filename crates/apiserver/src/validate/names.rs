@@ -35,8 +35,7 @@ const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// a generated name and may end with `-`.
 pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // A dash is allowed at the end, because a generated suffix follows. Go also drops the byte before the dash, so this byte is never
-    // validated.
+    // Accept a dash at the end, because a generated suffix follows it. Also skip the byte before the dash, which Go does not validate.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {
@@ -146,7 +145,7 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// Returns whether the text consists of ASCII letters and digits. Characters of `others` are allowed except at the start and the end.
+/// Returns whether the text consists of ASCII letters and digits. Characters of `others` are also allowed, except at the start and the end.
 /// Returns true for the empty text.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();

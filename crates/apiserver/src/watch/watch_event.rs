@@ -14,9 +14,9 @@ pub(crate) struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the event of a change, or `None` if the watch sends no event. For an object that starts to match the
-    /// selectors, the event is ADDED. For an object that stops matching, the event is DELETED, with the previous
-    /// content and the new revision.
+    /// Returns the event for a change, or `None` if the watch sends no event. An object that starts to match the
+    /// selectors gives an ADDED event. An object that stops matching gives a DELETED event with the previous content
+    /// and the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;

@@ -1,4 +1,4 @@
-//! Tests of the body budget. Request bodies on all connections share a limit, and incomplete bodies do not block other
+//! Tests of the body budget. The request bodies on all connections share a limit. Incomplete bodies do not block other
 //! requests.
 
 use http::Method;
@@ -57,7 +57,8 @@ async fn incomplete_bodies_give_way_to_complete_ones() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // Now there is budget, so a client that completes its body is served.
+    // After the other clients have disconnected, the budget has free space. A client that completes its body gets a
+    // response.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");

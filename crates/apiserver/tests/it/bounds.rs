@@ -1,4 +1,4 @@
-//! Tests that responses and results are bounded. The requests have a legal size, but their results would take gigabytes without a limit.
+//! Tests that responses and results are bounded. The requests have a legal size. Without a limit, their results would take gigabytes.
 //! Examples are a long name that thousands of errors repeat, defaults of thousands of items, and rules that combine all verbs with all
 //! resources.
 
@@ -12,7 +12,7 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of values below a name of `LONG` bytes. Errors for all of these values would take 70 MB.
+/// The number of values below a name of `LONG` bytes. Each value causes an error that contains the name. All these errors would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
 /// The maximum length of a response. Each error occurs twice in the response, once in the message and once in the causes.
@@ -217,7 +217,7 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // Reading an object fills in the current defaults of its definition.
+    // The server fills in the current defaults of the definition when it reads an object.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
@@ -238,7 +238,7 @@ async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // In YAML, a long key needs an explicit `?`.
+    // YAML needs an explicit `?` before a long key.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 

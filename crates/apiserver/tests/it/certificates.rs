@@ -47,7 +47,7 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Grants bob all permissions on certificate signing requests. These do not include the permission to approve or sign.
+/// Grants bob all permissions on certificate signing requests, but not the permission to approve or sign.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -77,7 +77,7 @@ async fn request_spec_names_the_creating_user() {
         assert_eq!(object["status"], json!({}));
     };
     check(&made.body);
-    // Later writes do not change the requesting user.
+    // Later writes cannot change the requesting user.
     for path in ["a", "a/status", "a/approval"] {
         let patched =
             patch(&server, "root", path, json!({"spec": {"username": "root", "groups": ["system:masters"]}})).await;
@@ -145,7 +145,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // An update needs the permission on the signer only if it changes the certificate or the conditions.
+    // A write of the status needs the permission on the signer only if it changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }
@@ -175,7 +175,8 @@ async fn decisions_cannot_be_changed() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // The approval subresource ignores the certificate, and the main resource ignores the whole status.
+    // A write of the approval subresource ignores the certificate. A write of the main resource ignores the whole
+    // status.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");

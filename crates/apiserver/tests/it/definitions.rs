@@ -1,4 +1,5 @@
-//! Tests of definitions whose groups or names collide with built-in kinds, and of the limits and the deletion of custom resources.
+//! Tests of custom resource definitions: groups or names that collide with built-in kinds, size limits, and the deletion of custom
+//! resources.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -74,7 +75,7 @@ async fn definitions_do_not_affect_built_in_kinds() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     assert_eq!(names(&server, &custom).await, ["e"]);
 
-    // Deleting the definition deletes only objects of the definition.
+    // The deletion of the definition deletes only objects of the definition, and keeps the built-in objects.
     assert_eq!(delete(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 200);
     settle(&server).await;
     assert_eq!(get(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 404);
@@ -112,7 +113,7 @@ async fn objects_too_large_for_etcd_are_rejected() {
     )
     .await;
     assert_eq!(patched.code, 500, "{:?}", patched.body["message"]);
-    // A custom resource is stored as JSON, so its JSON size counts.
+    // The size limit applies to the JSON of a custom resource, because etcd stores it as JSON.
     let made = call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v9"])).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     settle(&server).await;

@@ -22,7 +22,7 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Sends a request in process, so that a paused clock advances only while the server itself waits.
+/// Sends a request in process. A paused clock then advances only while the server itself waits.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -107,7 +107,7 @@ async fn name_of_a_rule_matches_all_kinds_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_block_others_with_its_body() {
-    // The budget is sufficient for two bodies. Large bodies are processed one at a time.
+    // The budget is sufficient for two bodies. The server processes only one large body at a time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -118,7 +118,7 @@ async fn delayed_request_does_not_block_others_with_its_body() {
         let (code, _) = send_in_process(&server, Method::POST, CONFIG_MAPS, object).await;
         (code, began.elapsed() >= delay)
     };
-    // The objects are too large, but they are rejected only after validation.
+    // The objects are too large. The server rejects them in validation, after the delay.
     assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
 }
 
@@ -199,7 +199,7 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch has now read the first change but not the next change.
+    // The watch has read the first change from the log, but holds it back. It has not read later changes.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

@@ -1,4 +1,5 @@
-//! Tests of requests that a plan forwards to a cluster. The cluster responds late, incompletely, or never.
+//! Tests of requests that a plan forwards to a cluster. The cluster in these tests responds late, incompletely, or
+//! never.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,12 +23,12 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that responds to forwarded requests with one line after a delay. It responds to all other requests like an
-/// ordinary server.
+/// A cluster that responds to a forwarded request with one line after a delay. It responds to all other requests like
+/// an ordinary server.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delay of the response head, and the additional delay of the line. The body never ends.
+    /// The delay before the response head, and the further delay before the line. The body never ends.
     head: Duration,
     line: Duration,
 }

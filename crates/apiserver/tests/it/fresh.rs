@@ -1,4 +1,4 @@
-//! Tests of the objects and endpoints of a new server, which every cluster has.
+//! Tests of the objects and endpoints that every new server has.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -98,7 +98,7 @@ async fn response_headers_name_flow_schema_and_priority_level() {
         let level = uid(format!("{FLOW}/prioritylevelconfigurations/{level}")).await;
         assert_eq!(flow(&server, token, path).await, [schema, level], "{token} {path}");
     }
-    // A custom flow schema with a lower `matchingPrecedence` takes precedence.
+    // A custom flow schema with a lower `matchingPrecedence` takes precedence over the built-in flow schemas.
     let rule = json!({
         "subjects": [{"kind": "User", "user": {"name": "bob"}}],
         "resourceRules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}],
@@ -128,7 +128,7 @@ async fn cluster_roles_are_aggregated() {
     assert_eq!(made.code, 201, "{}", made.body);
     server.settle().await;
     let has = |role: &Json| role["rules"].as_array().expect("rules").contains(&rule);
-    // `edit` includes `view`, and `admin` includes `edit`.
+    // The role `edit` includes `view`, and `admin` includes `edit`.
     for name in ["view", "edit", "admin"] {
         assert!(has(&get(&server, &format!("{RBAC}/clusterroles/{name}")).await.body), "{name}");
     }

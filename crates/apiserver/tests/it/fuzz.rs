@@ -1,5 +1,5 @@
 //! Sends requests with random bodies, patches, schemas, selectors and headers. Each request must get a response, and the server must
-//! continue to run. The server's threads have the default stack of 2 MiB, so unbounded recursion ends the test.
+//! continue to run. The server's threads have the default stack of 2 MiB, so unbounded recursion would abort the test.
 
 use std::io::Write as _;
 
@@ -78,7 +78,7 @@ impl Generator {
         }
     }
 
-    /// Returns JSON as a text, sometimes with a nesting that would overflow the stack in a recursive parser.
+    /// Returns JSON as a text. Its nesting is sometimes so deep that a recursive parser would overflow the stack.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -106,7 +106,7 @@ impl Generator {
         }
     }
 
-    /// Returns the text of an object in which one value is replaced with random text. Sometimes returns the unchanged object.
+    /// Returns the text of an object with one value replaced by random text. Sometimes returns the unchanged object.
     fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
@@ -120,14 +120,14 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // The text contains a placeholder, so that the replacement need not be valid JSON.
+        // Replace a placeholder in the text of the object, because the random text need not be valid JSON.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }
 
-/// Checks that each response is consistent, and that it matches the audit and the stored objects.
+/// Checks that each response is consistent. Also checks that it matches the audit and the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -152,7 +152,7 @@ impl Oracle<'_> {
                 "{context}"
             );
             assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
-            // kube-apiserver also responds to these requests with 500.
+            // Only requests to which kube-apiserver also responds with 500 may get this code.
             let message = body["message"].as_str().unwrap_or_default();
             assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
@@ -167,7 +167,7 @@ impl Oracle<'_> {
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {
-            // The server writes the status of a definition later, so only the spec is compared.
+            // Compare only the spec of a definition, because the server writes its status later.
             true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
             false => assert_eq!(stored.body, *body, "{context}"),
         }
@@ -178,7 +178,7 @@ impl Oracle<'_> {
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // These messages are about applies and strategic patches that do not fit the types.
+    // The following messages are about applies and strategic patches that do not fit the types of the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",
@@ -200,7 +200,7 @@ async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // The seed is printed first, because nothing can be printed after a stack overflow.
+    // Print the seed first, because nothing can be printed after a stack overflow.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");
@@ -241,7 +241,7 @@ async fn random_requests_get_consistent_responses() {
     let patches =
         ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
     for number in 0..REQUESTS {
-        // Clients reject URLs of more than 64 KiB.
+        // Truncate the text, because clients reject URLs of more than 64 KiB.
         let encode = |text: &str| -> String {
             let text: String = text.chars().take(5_000).collect();
             percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()

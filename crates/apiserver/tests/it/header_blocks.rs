@@ -1,5 +1,5 @@
-//! Tests of HTTP/2 header blocks that never end, on connections with an open watch. The tests write raw frames, because client libraries do
-//! not send such blocks.
+//! Tests of HTTP/2 header blocks that never end, on connections with an open watch. The tests write raw frames, because client libraries
+//! cannot send such blocks.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -51,7 +51,7 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits the jumps of a paused clock to one second. The clock would otherwise jump further while the server and its client wait for each
+/// Limits each jump of a paused clock to one second. Otherwise, the clock could jump further while the server and its client wait for each
 /// other.
 fn tick() {
     tokio::spawn(async {
@@ -80,10 +80,10 @@ async fn unfinished_header_block_times_out_despite_an_open_watch() {
         let began = Instant::now();
         socket.write_all(&unfinished(frames)).await.expect("a block");
         let mut rest = Vec::new();
-        // The connection may end with a reset, because the server has not read all bytes.
+        // The read may fail with a connection reset, because the server has not read all bytes.
         let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
         let took = began.elapsed();
-        // The connection ends before the ping timeout, which would take 45 seconds.
+        // The server closes the connection because of the block. The ping timeout would close it only after 45 seconds.
         assert!(
             read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
             "{frames}: {took:?}"
@@ -114,16 +114,16 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. A block is counted as 2 MiB after 32 KiB of it have arrived.
+    // The limit is 64 MiB. When 32 KiB of a block have arrived, the block counts as 2 MiB.
     const KEPT: usize = 32;
     const MORE: usize = 8;
-    // After 32 seconds, the server closes a connection with an unfinished block anyway.
+    // Finish before the timeout of 32 seconds, after which the server closes every connection with an unfinished block.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = watching(&server).await;
-        // The server may close the connection before all bytes are sent.
+        // The write may fail, because the server may close the connection before it has received all bytes.
         let _ = socket.write_all(&unfinished(3)).await;
         open.push(socket);
     }

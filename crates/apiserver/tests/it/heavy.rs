@@ -20,7 +20,7 @@ async fn assert_ready(server: &ApiServer) {
 
 #[tokio::test]
 async fn heavy_bodies_do_not_block_a_single_threaded_server() {
-    // This body is rejected early because it is nested too deeply.
+    // The server rejects this body early, because it is nested too deeply.
     const REFUSED: &str = "nested flow lists";
     for heavy in bodies(1000).iter().filter(|heavy| heavy.name != REFUSED) {
         assert_offloaded(heavy.name, async || begin(heavy, false).await).await;
@@ -30,7 +30,7 @@ async fn heavy_bodies_do_not_block_a_single_threaded_server() {
 #[tokio::test]
 async fn heavy_responses_do_not_block_a_single_threaded_server() {
     for heavy in answers() {
-        // Encodings are cached together with their object, so each try uses a new object.
+        // Each try uses new objects, because encodings are cached together with their object.
         let begin = async || {
             let server = heavy.serve().await;
             let work = heavy.clone().read(server.clone());
@@ -40,14 +40,14 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that processing is offloaded to other threads, although the server runs on this thread. Compares the CPU time that this thread
-/// needs between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load and the speed of
-/// the machine.
+/// Asserts that the server offloads processing to other threads, although the server runs on this thread. Compares the CPU time that this
+/// thread needs between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load and the
+/// speed of the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
-    // With this CPU time, a response takes at most a second if ten other threads compete for the processor.
+    // If ten other threads compete for the processor, a response after this CPU time takes at most a second.
     const LONGEST: Duration = Duration::from_millis(100);
     // This thread needs about 4 ms, and the other threads need 13 to 700 ms. Without offloading, the other threads need almost no time. One
     // successful try is sufficient.
@@ -81,8 +81,8 @@ async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
     const LIMIT: Duration = Duration::from_secs(1);
-    // Other processes sometimes delay a measurement. If the server held a lock while it processes such a body, the delay would occur on
-    // each try.
+    // Other processes sometimes delay a measurement, so one fast try is sufficient. If the server held a lock while it processes such a
+    // body, every try would be slow.
     const TRIES: usize = 5;
     let is_long = |(wait, whole): &(Duration, Duration)| *wait > LIMIT && *wait > *whole / 4;
     for heavy in bodies(1000) {

@@ -30,7 +30,7 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // The validation is strict, because warnings about all unknown fields would need more headers than the test client accepts.
+        // Use strict validation. Otherwise, the warnings about all unknown fields would need more headers than the test client accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
     }
@@ -131,7 +131,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEFINITIONS, limited)],
             ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; scaled(7_000)]})))
         },
-        // The schema is expensive, and the body is small.
+        // This schema is expensive, although the body is small.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
             ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; scaled(7_000)]})))
@@ -166,7 +166,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEPLOYMENTS, deployment(1))],
             ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
         },
-        // The stored object is expensive, and the patch is small.
+        // The stored object is expensive, although the patch is small.
         Heavy {
             before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(scaled(30_000))})))],
             ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
@@ -188,9 +188,9 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
     let work = async move {
         let Heavy { name, method, path, media, body, .. } = heavy;
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // The response is not parsed, because parsing would block the server if it runs on the same thread.
+        // Do not parse the response. If the server runs on the same thread, parsing would block it.
         body.collect().await.expect("a whole body");
-        // Validation rejects some of the requests. Objects that are too large for etcd cause a 500.
+        // Validation rejects some of the requests. An object that is too large for etcd causes a 500.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

@@ -96,7 +96,7 @@ async fn websocket_subprotocol_carries_a_bearer_token() {
     let [root, weak, wrong] = &["root", "weak", "nobody"].map(token);
     let [root, weak, wrong] = [root, weak, wrong].map(String::as_str);
     let (a, lone) = (Some("a".to_owned()), None);
-    // The subprotocols can be a list in one header, or separate headers.
+    // A client can send the subprotocols as a list in one header, or in separate headers.
     assert_eq!(offered(&watch, &[&format!("a, {root}")], &[]).await, (101, a.clone()));
     assert_eq!(offered(&watch, &[root, "a"], &[]).await, (101, a.clone()));
     assert_eq!(offered(&watch, &[weak, "a"], &[]).await, (403, lone.clone()));
@@ -170,7 +170,7 @@ async fn each_impersonated_attribute_needs_its_own_right() {
         grant(&server, "", case, rule(api_group, resource, name)).await;
         let allowed = who_am_i(&server, "weak", &[user, part]).await;
         assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
-        // The permission for one value does not include other values.
+        // A permission for one value does not permit other values.
         let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
         let takes_one = part.0 == "impersonate-uid";
         assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);
@@ -240,11 +240,11 @@ async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
 
 #[tokio::test]
 async fn non_ascii_impersonation_headers_are_not_ignored() {
-    // On this server, all users are administrators, except impersonated users.
+    // Every user of this server is an administrator, except impersonated users.
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
-    // As in kube-apiserver, the invalid bytes are a part of the name, and no user has this name.
+    // The invalid bytes become a part of the name, as in kube-apiserver. No user has this name.
     for (headers, code) in [
         (&[&b"Impersonate-User: \xff"[..]][..], 403),
         (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
@@ -285,7 +285,7 @@ async fn authenticated_group_is_not_duplicated() {
 
 #[tokio::test]
 async fn front_proxy_headers_are_ignored() {
-    // As in kube-apiserver, these headers are ignored because no front proxy is configured.
+    // The server ignores these headers, because no front proxy is configured. kube-apiserver does the same.
     let server = server().await;
     let headers = [("x-remote-user", "root"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
     let answer = who_am_i(&server, "weak", &headers).await;

@@ -63,7 +63,7 @@ fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// Returns `depth` nested objects. Unlike lists, they nest equally deeply in the managed fields.
+/// Returns `depth` nested objects. The managed fields have a level for each of them, but no levels for nested lists.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }
@@ -73,7 +73,7 @@ fn deep_path(depth: usize) -> String {
     "/0".repeat(depth)
 }
 
-/// As in the program `pintle-apiserver`, the server runs on worker threads with a stack of 2 MiB.
+/// The server runs on worker threads with a stack of 2 MiB, like in the program `pintle-apiserver`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
@@ -81,7 +81,7 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});
     let copy = |from: &str, path: &str| json!({"op": "copy", "from": from, "path": path});
     let to = |from: &str, path: &str| json!({"op": "move", "from": from, "path": path});
-    // Each copy operation inserts the list into its innermost list.
+    // Each operation copies the list into its innermost list, which doubles the depth.
     let mut doubling = vec![add("/spec/l", lists(100))];
     doubling.extend((0..10).map(|at| copy("/spec/l", &format!("/spec/l{}/-", deep_path((100 << at) - 1)))));
     let mut adding = vec![add("/spec/l", lists(100))];
@@ -167,8 +167,8 @@ async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
 }
 
-/// Asserts that all kinds of reads return a single widget that equals `expected`. If serde_json could not parse a response, the body would
-/// be a text and differ.
+/// Asserts that each kind of read returns a single widget that equals `expected`. If `serde_json` cannot parse a response, its body is a
+/// text and differs from `expected`.
 async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let path = format!("{WIDGETS}/w");
@@ -196,7 +196,7 @@ async fn repeated_json_patch_copies_are_rejected_by_size() {
     let path = format!("{WIDGETS}/w");
     let text = "x".repeat(1 << 20);
     let mut operations = vec![json!({"op": "add", "path": "/spec/a", "value": [text]})];
-    // 20 doublings would give a tebibyte.
+    // Each operation doubles the size. The result of all 20 operations would take a tebibyte.
     operations.extend((0..20).map(|_| json!({"op": "copy", "from": "/spec/a", "path": "/spec/a/-"})));
     let answer = patch(&server, &path, &operations.into()).await;
     assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body["message"]);

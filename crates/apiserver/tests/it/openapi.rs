@@ -134,7 +134,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // If a path has a single operation, the operation's parameters are parameters of the path.
+    // If a path has only one operation, the parameters of the operation are parameters of the path.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -290,7 +290,7 @@ async fn document_hash_changes_only_with_the_schema() {
     let place = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apples.example.com";
     assert_eq!(call(&server, Method::PATCH, place, change).await.code, 200);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
-    // Short names are not part of the document.
+    // The document does not contain short names.
     assert_eq!(tags().await, old);
     assert_eq!(get(&server, "/openapi/v3/apis/example.com/v1").await.body, first);
     let field = "/spec/versions/0/schema/openAPIV3Schema/properties/z";

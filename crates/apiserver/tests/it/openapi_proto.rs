@@ -71,8 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties of a schema in a message, as `json_property_count` does. Each path leads from a schema to nested
-/// schemas. The first path leads to the properties of the schema.
+/// Returns the number of properties of a schema in a message, in the same way as `json_property_count`. Each path leads from a schema to
+/// nested schemas. The first path leads to the properties of the schema.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
@@ -149,7 +149,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
         let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // These are values of the POST operation: operation ID, request body, responses, action and kind.
+        // The document contains these values of the POST operation: operation ID, request body, responses, action and kind.
         let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
         let contents = at(item, &[6, 7, 1, 2, 1]);

@@ -245,7 +245,7 @@ async fn changed_policy_and_parameters_take_effect_at_once() {
     assert_eq!(secret("c").await, 422);
 }
 
-/// A policy that would run for minutes stops at its budget.
+/// The policies would run for minutes. The server stops each of them when it reaches its cost budget.
 #[tokio::test]
 async fn expensive_policies_are_bounded() {
     let server = server().await;
@@ -284,7 +284,7 @@ async fn expensive_policies_are_bounded() {
     }
 }
 
-/// The compilation of the largest policies takes seconds at most.
+/// The server compiles the largest policies in a few seconds at most.
 #[tokio::test]
 async fn large_policies_are_compiled_in_bounded_time() {
     let server = server().await;

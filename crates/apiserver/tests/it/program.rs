@@ -10,7 +10,7 @@ struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Errors are ignored, because the program may have already ended.
+        // Ignore errors, because the program may have already ended.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -120,7 +120,7 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The definition is the last argument on the command line, but the program must load it first.
+    // The definition is the last argument of the command. The program must load it before the objects.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -279,7 +279,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (definition, good, bad) =
         (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
 
-    // The definition is found although its file is after the objects.
+    // The program finds the definition, although its file comes after the objects.
     let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
     assert!(ok, "{text}");
     assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");

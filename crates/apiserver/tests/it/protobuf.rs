@@ -72,7 +72,7 @@ async fn get_list_and_watch_use_the_same_message() {
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x05ADDED"), "{frame:?}");
     assert!(frame.ends_with(&one), "it contains the body of the GET");
-    // A DELETED event has the last state with the resourceVersion of the deletion.
+    // A DELETED event contains the last state of the object with the resourceVersion of the deletion.
     delete(&server, &path).await;
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x07DELETED") && !frame.ends_with(&one), "{frame:?}");
@@ -135,7 +135,7 @@ async fn partial_metadata_has_protobuf_but_tables_do_not() {
 #[tokio::test]
 async fn long_list_begins_with_its_exact_length() {
     let server = server().await;
-    // The list is larger than one segment of its body.
+    // The list does not fit into one segment of its body.
     for number in 0..9 {
         let object = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "x".repeat(100_000)}});
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);

@@ -1,4 +1,5 @@
-//! A small HTTP client that opens a connection for each request, so that no state of a client library affects the tests.
+//! A small HTTP client for tests. It opens a connection for each request, because the state of a client library could
+//! affect the tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// Establishes TLS on a connection. This CA must have signed the server's certificate.
+/// Establishes TLS on a connection. The server's certificate must be signed by this CA.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");

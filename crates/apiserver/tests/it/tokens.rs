@@ -81,7 +81,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let own = token(&server, json!({})).await;
     assert!(is_valid(&server, &own).await);
     assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
-    // Tokens of the token file have the server as their audience.
+    // The audience of a token in the token file is the server.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
 }
@@ -91,7 +91,7 @@ async fn token_expires_with_a_minute_of_clock_skew() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600})).await;
-    // Clocks may differ by a minute.
+    // A token stays valid for one minute after its expiry, because clocks may differ.
     server.set_clock_ahead(Duration::from_secs(630));
     assert!(is_valid(&server, &token).await);
     server.set_clock_ahead(Duration::from_secs(662));
@@ -210,7 +210,7 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // The test calls the server in process, because a paused clock does not wait for sockets.
+        // Call the server in process, because a paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");

@@ -19,7 +19,7 @@ const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is bu
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the names on the conformance page that occur in the warnings of the response.
+/// Creates an object. Returns the names on the conformance page that the warnings of the response contain.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);

@@ -187,7 +187,7 @@ async fn pings_are_answered_and_data_is_ignored() {
 async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // The server may close the connection while the client still sends.
+    // The send may fail, because the server may close the connection while the client still sends.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;

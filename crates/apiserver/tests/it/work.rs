@@ -73,7 +73,7 @@ async fn many_owners_and_finalizers_take_linear_work() {
     assert_eq!(merged.code, 200, "{:?}", merged.body["message"]);
     let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
     assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
-    // Each of these values causes an error.
+    // Each of these finalizers causes an error.
     let odd: Json = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
 }
@@ -240,7 +240,7 @@ async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // Without the limit, this would take 200 million steps.
+    // Without the limit on steps, the validation would take 200 million steps.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();

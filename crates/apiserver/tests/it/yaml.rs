@@ -1,4 +1,4 @@
-//! Tests of YAML bodies that are expensive to parse, deeply nested, or need quotes.
+//! Tests of YAML bodies that are expensive to parse, are deeply nested, or need quotes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -33,7 +33,7 @@ fn bombs() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The test need not measure time, because a parser without linear time takes hours for these texts.
+/// The test needs no time limit. A parser whose time is not linear would need hours for these texts.
 #[tokio::test]
 async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");

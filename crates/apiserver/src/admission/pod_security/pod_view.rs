@@ -30,8 +30,8 @@ impl<'a> PodView<'a> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Returns descriptions, for a message, of the pod and the containers whose security contexts match. A missing security context does
-    /// not match.
+    /// Returns descriptions of the pod and the containers whose security contexts satisfy the closure. The descriptions are part of a
+    /// message. A missing security context does not satisfy it.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
@@ -39,8 +39,8 @@ impl<'a> PodView<'a> {
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Returns descriptions of the pod and the containers with a profile other than `RuntimeDefault` and `Localhost`. Adds the types of
-    /// these profiles to `types`.
+    /// Returns descriptions of the pod and the containers whose profile differs from `RuntimeDefault` and from `Localhost`. Adds the types
+    /// of these profiles to `types`.
     pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };

@@ -68,7 +68,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Converts requests and limits to usage. The result uses the resource names of quotas.
+/// Converts requests and limits to quota usage. The keys of the result are resource names of quotas.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -97,14 +97,14 @@ fn is_extended(resource: &str) -> bool {
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns the requests or limits of a pod, including its overhead. If the pod itself specifies a quantity, this quantity replaces the sum
-/// over the containers.
+/// Returns the requests or limits of a pod, including its overhead. A quantity in the pod's own resources replaces the sum over the
+/// containers.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
     total.0.extend(own(pod, side).0);
     let overhead = Amounts::at(pod, "/spec/overhead");
-    // The overhead is added only to limits that the pod sets.
+    // Add the overhead only to limits that the pod sets.
     let limited = overhead.filtered(|name, _| total.get(name).is_some_and(|limit| limit.nanos() != 0));
     total.add(if side == "limits" { &limited } else { &overhead });
     total
@@ -118,7 +118,7 @@ fn own(pod: &Json, side: &str) -> Amounts {
 
 /// The resources of containers, as reported in the status of the pod.
 struct ContainerStatuses<'a> {
-    /// The status of each container, by container name. If several statuses of a container have resources, the map contains the first of
+    /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first of
     /// them.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,

@@ -7,11 +7,12 @@ use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::request::Subresource;
 
-/// The core resources whose objects a quota can count by the resource name without the prefix `count/`.
+/// The core resources whose objects a quota can count by the plain resource name. For other resources, the name needs
+/// the prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// The text between the storage class and the resource in a quota's resource name.
+/// The text between the name of the storage class and the name of the resource in a quota's resource name.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -28,8 +29,8 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // A status update can increase the usage, because the storage that is allocated to a PersistentVolumeClaim can
-        // exceed the request.
+        // A status update can increase the usage. The storage that is allocated to a PersistentVolumeClaim can exceed
+        // its request.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }

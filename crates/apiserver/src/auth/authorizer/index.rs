@@ -12,7 +12,7 @@ use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
-/// A rule of a role. It is stored as JSON, and in a form for fast matching.
+/// A rule of a role, as JSON and in a form for fast matching.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyRule {
     value: Json,
@@ -36,21 +36,21 @@ pub(crate) struct IndexedRole {
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) role: Arc<IndexedRole>,
     binding: Arc<IndexedBinding>,
-    /// The index, in the binding, of the subject that matches the user.
+    /// The position of the matching subject in the binding's list of subjects.
     at: usize,
 }
 
-/// All grants of a user in a namespace, or in the cluster scope.
+/// All grants of a user in one namespace or in the cluster scope.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
-    /// The grants in the order of evaluation. Grants of cluster role bindings come first. Both groups are sorted by the name of the
-    /// binding.
+    /// The grants in the order of evaluation. The grants of cluster role bindings come before the grants of role bindings. Both groups are
+    /// sorted by the name of the binding.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last role in the order of evaluation that is bound to the user but does not exist.
+    /// The last missing role in the order of evaluation. A binding of the user refers to it, but it does not exist.
     pub(in crate::auth) missing: Option<MissingRole>,
 }
 
-/// A role that is bound but does not exist.
+/// A role that does not exist although a binding refers to it.
 #[derive(Debug)]
 pub(crate) struct MissingRole {
     kind: String,
@@ -71,11 +71,11 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The subject in the form that kube-apiserver uses in a reason.
+    /// The description of the subject, as in the reasons of kube-apiserver.
     display: Box<str>,
 }
 
-/// The users that a subject matches. Service accounts are users with a special name.
+/// The users to whom a subject applies. Service accounts are users with a special name.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),
@@ -83,7 +83,7 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, by namespace and name. Each entry contains the index of the first matching subject.
+/// The bindings of one user or group, by namespace and name. Each entry also contains the position of the first matching subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
@@ -134,7 +134,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If two subjects have the same name, the binding was already removed for the first of them.
+            // If a binding contains a subject twice, the first occurrence has already removed the binding from the index.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -213,7 +213,7 @@ impl Granted {
         self.grants.iter().flat_map(|grant| &grant.role.rules)
     }
 
-    /// Returns the error if a bound role does not exist.
+    /// Returns the error about the missing role, if a bound role does not exist.
     pub(crate) fn resolution_error(&self) -> Option<String> {
         self.missing.as_ref().map(MissingRole::to_string)
     }
@@ -296,7 +296,7 @@ impl PolicyRule {
         }
     }
 
-    /// Returns the rule as JSON.
+    /// Returns the rule in its JSON form.
     pub(crate) fn value(&self) -> &Json {
         &self.value
     }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. The OpenAPI 2 documents do not count and are always kept, because they take longest
-/// to create. Above the limit, the cache keeps only the ETags of some documents. These documents are created again on request.
+/// The maximum size of the cached documents in bytes. Above the limit, the cache keeps only the ETags of some documents, and the server
+/// creates these documents again on request. The OpenAPI 2 documents do not count and are always kept, because they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// The cache of documents. The cost of a lookup or insertion does not depend on the number of documents.
@@ -21,14 +21,14 @@ pub(super) struct DocumentCache {
     bytes: usize,
     /// The number of uses of all documents so far.
     uses: u64,
-    /// The number of documents at which the cache next removes documents whose kinds no longer exist.
+    /// The number of documents at which the cache next looks for documents of outdated kinds and removes them.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that the document describes. If the kinds change, they are stored at a new address. The weak pointer prevents that the
-    /// old address is reused, but does not keep the kinds in memory.
+    /// The kinds that the document describes. Changed kinds have a new address. The weak pointer prevents the reuse of the old address, but
+    /// does not keep the kinds in memory.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -80,7 +80,7 @@ impl DocumentCache {
         }
     }
 
-    /// If the number of documents has doubled since the last removal, removes the documents whose kinds no longer exist.
+    /// Removes the documents whose kinds no longer exist. Does nothing unless the number of documents has doubled since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;
@@ -100,7 +100,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns whether a document counts towards the limit. The OpenAPI 2 documents do not count. There is only one of them for each encoding.
+/// Returns whether a document counts towards the limit. The OpenAPI 2 documents do not count, because there is only one of them for each
+/// encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }

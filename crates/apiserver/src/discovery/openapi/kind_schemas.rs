@@ -54,8 +54,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns the schema of a definition with additional schemas for clients that do not know the `x-kubernetes-` extensions. The recursion is
-/// bounded, because the nesting of stored objects is bounded.
+/// Returns the schema of a definition for clients. It contains additional schemas for clients that do not know the `x-kubernetes-`
+/// extensions. The recursion depth is bounded, because the nesting of stored objects is bounded.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

@@ -1,12 +1,12 @@
 //! Writes protobuf from the end to the start. The length of a message precedes the message, but is known only after the message is written.
-//! Writing backwards avoids moving bytes, regardless of the nesting depth.
+//! When the writer writes backwards, it never moves bytes, even in deeply nested messages.
 
 /// The output so far, in reverse order of bytes.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output. The field that was written last is the first field of the output.
+    /// Returns the output in the usual order. It begins with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -27,7 +27,7 @@ impl Backwards {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// Writes the message that `write` produces.
+    /// Writes a message. `write` writes the content of the message.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);

@@ -30,7 +30,7 @@ const TYPE: ProtoShape = Either(|value| if value.is_array() { (1, Each(&Text)) }
 const MORE_V2: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, One(&SCHEMA)) });
 
 messages! {
-    // Fields 8 and 9, the paths and the definitions, are written separately.
+    // The writer adds the fields 8 and 9, which are the paths and the definitions.
     DOCUMENT { "swagger" 1 Text, "info" 2 One(&INFO), "host" 3 Text, "basePath" 4 Text, "x-*" 16 Any }
     INFO { "title" 1 Text, "version" 2 Text, "description" 3 Text, "termsOfService" 4 Text, "x-*" 7 Any }
     EXTERNAL_DOCS { "description" 1 Text, "url" 2 Text, "x-*" 3 Any }

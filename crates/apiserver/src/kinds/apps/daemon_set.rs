@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // In Go, both numbers are fields without pointers. Therefore, both are present if `rollingUpdate` is present.
+                // Set both numbers if `rollingUpdate` is present, because their Go fields are not pointers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {

@@ -26,7 +26,7 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // kube-apiserver adds this prefix to the path only for updates.
+            // The paths in warnings have this prefix only for updates, as in kube-apiserver.
             Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server overwrites the client's value.
+                // The server sets both fields, regardless of their values in the request.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -182,9 +182,9 @@ fn drop_max_unavailable(object: &mut Json) {
     }
 }
 
-/// Returns the object with the pod template in the form that the controller uses. In this form, each claim template becomes a volume and
-/// replaces a volume of the same name. Host name and subdomain are removed, because they come from the StatefulSet. Also removes numbers
-/// that have separate rules.
+/// Returns the object with the pod template that the controller uses. Each claim template becomes a volume, and replaces a volume of the
+/// same name. Host name and subdomain are removed, because they come from the StatefulSet. The result also omits the replicas and two other
+/// numbers, because other rules validate them.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

@@ -60,7 +60,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // If defaulting copied the labels of the Job from the template, also add the generated labels to the Job.
+        // If defaulting copied the labels of the Job from the template, the Job also gets the generated labels.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -89,7 +89,7 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // kube-apiserver validates the spec twice, once as a part of the Job and once as a part of the update.
+        // Return the errors of the spec twice. kube-apiserver validates the spec together with the Job, and again for the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -122,14 +122,15 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // kube-apiserver copies missing labels from the template when it reads the object from its store.
+        // Add missing defaults. kube-apiserver does so when it reads the object from its store, and copies missing labels from the
+        // template.
         self.defaults(&mut object);
         object
     }
 
     fn stores_defaults_late(&self, created: &Json) -> bool {
-        // The labels of the Job come from the template, and the template has only generated labels. kube-apiserver copies generated labels
-        // only on reads.
+        // Returns true if the labels of the Job come from the template, and the template has only generated labels. kube-apiserver copies
+        // generated labels only when it reads the object.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &Text| GENERATED.contains(&key.as_str());

@@ -14,8 +14,8 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indexes, and also of failed indexes. If the number of completions exceeds it, the maximum is
-/// [`MAX_WITH_MANY_COMPLETIONS`].
+/// The maximum number of parallel indexes, and of failed indexes. If the number of completions exceeds this number,
+/// [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
 /// The maximum number of parallel indexes, and of failed indexes, for Jobs with many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
@@ -206,7 +206,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Reports a field that is missing or not one of the known values. The error about a missing field lists these values.
+/// Reports a field that is missing or has an unknown value. The error about a missing field lists the known values.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)

@@ -36,8 +36,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If the request adds or removes some of them, none is restored, and validation rejects the
-/// change.
+/// Restores the old approvals and denials. If the request adds or removes an approval or a denial, restores none of them, and validation
+/// rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -50,7 +50,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Invalid conditions of the old object are accepted.
+/// Validates the conditions. Accepts invalid conditions that the old object already has.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);

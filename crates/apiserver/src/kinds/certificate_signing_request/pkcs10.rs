@@ -14,7 +14,7 @@ const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
 /// The tags of UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// The object identifier 2.5.4.10, which means organization name.
+/// The object identifier 2.5.4.10, which identifies the name of an organization.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
 /// The common prefix of the algorithm identifiers of RSA signatures. After the prefix, the identifier has the number of
@@ -83,8 +83,8 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// Returns the verification algorithm for RSA signatures whose keys or digests are too weak for TLS. Such
-    /// signatures are allowed in certification requests.
+    /// Returns the algorithm that verifies RSA signatures with weak keys or digests. TLS does not allow such
+    /// signatures, but certification requests do.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)

@@ -132,8 +132,8 @@ impl Strategy for CoreEvent {
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // An event with an `eventTime` can be about an object of any namespace. An event about a cluster-scoped object can also be in
-    // `kube-system`.
+    // An event with an `eventTime` can refer to an object of any namespace. If the object is cluster-scoped, the event must be in `default`
+    // or `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
@@ -150,8 +150,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns the validation errors that both API groups share. The event must have its stored form. The newer rules apply to an event with an
-/// `eventTime`. `controller` is the API group's field name for the reporting controller.
+/// Returns the validation errors that are the same in both API groups. The event must have its stored form. The newer rules apply to an
+/// event with an `eventTime`. `controller` is the API group's field name for the reporting controller.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {

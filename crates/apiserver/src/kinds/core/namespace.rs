@@ -8,10 +8,10 @@ use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// The name of the resource, as used by the store.
+/// The name of the resource in the store.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Returns a minimal active namespace, for cases in which only the name of a namespace is known.
+/// Returns an active namespace without other data, for cases in which the server knows only its name.
 pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
@@ -131,7 +131,7 @@ impl Strategy for Namespace {
         true
     }
 
-    // Only `/finalize` changes the finalizers in the spec.
+    // Only a write of `/finalize` can change the finalizers in the spec.
     fn is_held(&self, object: &Json) -> bool {
         object.list("/spec/finalizers").any(Json::is_string)
     }

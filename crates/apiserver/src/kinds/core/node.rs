@@ -94,8 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. First applies the rules for a whole node, unless only the status is updated. Then applies the rules for
-    /// updates, which check taints and amounts again.
+    /// Validates an update. First applies the rules for a new node, unless only the status is updated. Then applies the rules for updates,
+    /// which check taints and amounts again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };

@@ -130,7 +130,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // kube-apiserver validates the whole volume twice, so errors occur twice.
+        // Return the errors of the volume twice, because kube-apiserver validates it twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {
@@ -202,7 +202,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources, in the order of validation. Each is paired with its spelling in errors.
+/// The volume sources, in the order of validation. The second name is the spelling in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),

@@ -60,7 +60,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // The phase is not stored, because defaulting adds it when the object is read.
+        // kube-apiserver stores a new claim without the phase, and adds the phase when it reads the claim.
         true
     }
 
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // Accept an invalid update here, because validation reports it later.
+            // Skip the check for an invalid update, because validation reports the update later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -147,7 +147,7 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            // kube-apiserver shows a missing quantity as zero.
+            // Show a missing capacity as zero, as kube-apiserver does.
             _ => (
                 text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
                 table::access_modes(object, "/status/accessModes"),

@@ -59,7 +59,7 @@ pub(in crate::kinds) use resource_amounts::{
 pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;
 
-/// The name of the resource, as used by the store.
+/// The name of the resource in the store.
 const PODS: &str = "pods";
 
 /// The object that contains a pod spec.

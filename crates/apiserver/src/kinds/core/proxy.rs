@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // As in kube-apiserver, the error about missing endpoints states that the service is missing.
+    // The error about missing endpoints says that the service is missing, as in kube-apiserver.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
@@ -80,7 +80,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The addresses of the pods of a namespace. The addresses are cached, because many endpoints can refer to the same pod.
+/// The addresses of the pods of a namespace. They are cached, because many endpoints can refer to the same pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A cluster in which all endpoints refer to one pod, but have a different address than the pod. It counts the reads of the pod.
+    /// A cluster in which all endpoints refer to the same pod, but contain a different address. It counts how often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

@@ -81,8 +81,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports, and drops fields that the Service's type does not use. As in kube-apiserver, this happens before
-    /// validation. Therefore, a failed allocation is the only error in the response.
+    /// Allocates addresses and node ports, and drops fields that the Service's type does not use. Runs before validation, as in
+    /// kube-apiserver. Therefore, if an allocation fails, the response contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -126,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // kube-apiserver validates the load balancer class twice on updates.
+        // Validate the load balancer class twice, as kube-apiserver does for updates.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -233,7 +233,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// Sets `clusterIPs` from `clusterIP` if it is empty.
+/// If `clusterIPs` is empty, sets it to the `clusterIP`.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()
@@ -274,7 +274,7 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Drops fields that the new type of the Service does not use. Fields that the client has changed are kept, and validation rejects them.
+/// Drops fields that the new type of the Service does not use. Keeps fields that the client has changed, and validation rejects them.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -310,7 +310,7 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns the protocol and the port number, which identify a port.
+/// Returns the protocol and the number of a port, which together identify the port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
@@ -333,8 +333,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Restores the old node port of each port without a node port. Ports are matched by name. A node port is not restored if another port of
-/// the Service uses it.
+/// Restores the old node port of each port without a node port. Matches the ports by name. Does not restore a node port that another port
+/// of the Service already uses.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

@@ -65,7 +65,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// Converts v2 to v1. Fields that v1 does not have become annotations.
+/// Converts v2 to v1. Stores the fields that exist only in v2 in annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -111,7 +111,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// Returns the target CPU utilization of a metric. v1 has a field for this target.
+/// Returns the target CPU utilization of a metric, for which v1 has a field.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }

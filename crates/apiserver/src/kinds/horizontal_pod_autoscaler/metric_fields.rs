@@ -1,20 +1,20 @@
 //! The field names of metrics and scaling rules in both versions.
 
-/// The form of a field in v1.
+/// The type of a field in v1, which determines how the field is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
-    /// A string that is always written.
+    /// A string. It is written even if it is absent in v2.
     Text,
-    /// A quantity that is always written.
+    /// A quantity. It is written even if it is absent in v2.
     Amount,
-    /// A value that is omitted if absent.
+    /// A value that is omitted if it is absent in v2.
     Optional,
     /// A reference to an object.
     Reference,
     Selector,
 }
 
-/// The name of a field in v1, its JSON pointer in v2, and its form.
+/// The name of a field in v1, its JSON pointer in v2, and its type in v1.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
 /// The metric sources and their fields, in the order of v1.

@@ -63,7 +63,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// Infers the type of a target from its values. Removes a zero quantity, because v1 always writes a quantity.
+/// Infers the type of a target from its values. Removes a zero quantity, because v1 writes zero for an absent quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -88,7 +88,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames the members and drops null values. Ignores letter case in the names.
+/// Renames the members and drops null values. The letter case of the original names does not matter.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

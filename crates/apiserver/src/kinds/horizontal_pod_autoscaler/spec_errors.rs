@@ -76,7 +76,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // kube-apiserver checks the type and the source separately.
+    // Check the type and the source separately, as in kube-apiserver.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {

@@ -96,8 +96,8 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
 /// Validates the topology terms. The keys of a term must be unique, and the terms must be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver begins with a list that has one empty term for each given term. Therefore, it reports an empty
-    // term as a duplicate.
+    // kube-apiserver compares each term with a list that already contains an empty term for each term. Therefore, it
+    // reports an empty term as a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

@@ -117,7 +117,7 @@ pub(crate) fn labels(labels: Option<&Json>) -> String {
     if texts.is_empty() { "<none>".into() } else { texts.join(",") }
 }
 
-/// Formats a structured selector.
+/// Formats a `LabelSelector`.
 pub(crate) fn selector(selector: Option<&Json>) -> String {
     let text = selector.map(structured_text).unwrap_or_default();
     if text.is_empty() { "<none>".into() } else { text }

@@ -31,7 +31,7 @@ pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // The warning shows an IPv4-mapped block as an IPv4 block.
+    // The warning contains the IPv4 form of an IPv4-mapped block.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {
@@ -55,8 +55,8 @@ pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address. Also returns whether the address is in strict form. Leading zeros, which older versions of
-/// Kubernetes accepted, are not strict.
+/// Parses an address. Also returns whether the address is in strict form. The strict form has no leading zeros, which
+/// older versions of Kubernetes accepted.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

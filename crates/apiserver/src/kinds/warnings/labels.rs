@@ -19,13 +19,13 @@ const DEPRECATED: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
-/// Returns the warning about a node label if the label is deprecated.
+/// Returns the warning about a node label. Returns `None` if the label is not deprecated.
 pub(in crate::kinds) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// Warns about the keys of a node selector term. If `values` is true, also warns about the term's values. This is used for terms whose
-/// values are not validated.
+/// Warns about the keys of a node selector term. If `values` is true, also warns about the values of the term, for terms whose values are
+/// not validated.
 pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (at, expression) in term.list("/matchExpressions").enumerate() {

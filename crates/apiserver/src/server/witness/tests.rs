@@ -8,7 +8,7 @@ use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 /// A request of the user Jane, and its expected effects.
 struct Case {
     method: Method,
-    /// The path of the request. It is relative to the namespace unless it begins with a slash.
+    /// The path of the request. A path without a leading slash is relative to the namespace.
     path: &'static str,
     media: &'static str,
     body: Json,
@@ -16,13 +16,13 @@ struct Case {
     record: &'static str,
     /// The expected status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the witness makes: the path at which it is visible, the JSON pointer and the value. An empty
-    /// path means the response.
+    /// The change that the witness makes: the path at which it is visible, the JSON pointer and the value. If the path
+    /// is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The witness rejects it in `admit`, rejects it in `validate`, accepts it as a dry run,
-/// and changes it.
+/// Sends the request four times. The first time, the witness rejects it in `admit`, and the second time in `validate`.
+/// The third request is an accepted dry run. The witness changes the object of the fourth request.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -208,7 +208,7 @@ async fn admission_sees_and_may_change_posts() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // Admission is not called for the update of the evicted pod.
+        // An eviction updates the pod, but this update has no admission call.
         (
             "pods/p/eviction",
             eviction,
@@ -246,7 +246,7 @@ async fn admission_sees_and_may_change_connect_options() {
             check(&server, Case { method, path, media: JSON, body: Json::Null, record, code: 400, seen }).await;
         }
     }
-    // The query is parsed before admission, and the pod is read after admission.
+    // The server parses the query before admission. It reads the pod after admission.
     server.witness.set_reaction(Reaction::Refuse("admit"));
     assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
     let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;
@@ -523,6 +523,6 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The witness is the last plugin that validates the object.
+    // The quota update comes before the validation by the witness, because the witness is the last plugin.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }

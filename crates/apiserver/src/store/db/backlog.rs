@@ -7,15 +7,15 @@ use tokio::sync::Notify;
 
 use crate::store::Change;
 
-/// The maximum number of changes that a follower may lag behind. If there are more, the follower must re-list.
+/// The maximum number of unread changes of a follower. If there are more changes, the follower must re-list.
 const MAX_CHANGES: usize = 16_384;
 
 /// A stream of the changes of several resources, in the order of their revisions.
 #[derive(Debug)]
 pub(crate) struct Changes(Arc<Backlog>);
 
-/// The error for a follower that lagged behind too far. The follower has lost changes and must re-list. After this
-/// error, later changes are delivered again.
+/// The error for a follower that reads too slowly. The follower has lost changes and must re-list. After this error, it
+/// gets later changes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
@@ -32,7 +32,7 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. In this case, there are no unread changes.
+    /// Whether changes were lost. If they were, the backlog is empty.
     lagged: bool,
 }
 
@@ -74,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether there is no unread change and no unread [`Lagged`].
+    /// Returns whether the follower has read all changes, and also the [`Lagged`] error if there is one.
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

@@ -8,20 +8,20 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// The limits for one read from the log: the number of changes that a feed returns, their approximate size in bytes,
-/// and the number of changes that it examines.
+/// The limits for one read from the log: the number of returned changes, their approximate size in bytes, and the
+/// number of examined changes.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
 
-/// The objects of a resource that a feed follows.
+/// The objects of a resource whose changes a feed returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FeedScope {
     All,
     Namespace(String),
-    /// One object, by its key.
+    /// A single object. The value is its key.
     Object(String),
-    /// The objects whose selectable field with the index `at` has this value before or after a change.
+    /// All objects whose selectable field with the index `at` has this value before or after a change.
     Field {
         at: usize,
         value: String,
@@ -43,15 +43,16 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value of a field after a change. If the value before the change differs, also returns that value.
+/// Returns the value that a field has after a change. If the field had a different value before the change, also
+/// returns that value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// The followers of one resource, by scope. The cost of a change does not depend on the number of followers of other
-/// scopes.
+/// The followers of one resource, by scope. The cost of notifying the followers of one scope does not depend on the
+/// number of followers of other scopes.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     all: Option<RecentChanges>,
@@ -59,7 +60,7 @@ pub(super) struct Followers {
     objects: HashMap<String, RecentChanges>,
     /// The followers of field values, by the index of the field and then by its value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// The number of scopes at which scopes without followers are removed.
+    /// The number of scopes at which the next insertion removes the scopes without followers.
     sweep_at: usize,
 }
 
@@ -67,9 +68,9 @@ pub(super) struct Followers {
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// A revision. `revisions` contains all changes in the scope after it.
+    /// The last revision that was removed from `revisions`. All later changes in the scope are still in `revisions`.
     dropped: u64,
-    /// Sends the revision of the last change.
+    /// The sender of the revision of the last change.
     last: watch::Sender<u64>,
 }
 
@@ -98,7 +99,8 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Follows `scope`, starting after the revision `now`, until the receiver is dropped.
+    /// Follows `scope` until the returned receiver is dropped. The receiver gets the revision of each change after the
+    /// revision `now`.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
@@ -157,7 +159,7 @@ impl Followers {
 pub(crate) struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
-    /// The last revision that has been read from the log.
+    /// The revision of the last change that the feed has read from the log.
     after: u64,
     /// Whether the feed has reached the end of the log. A feed that starts in the past first scans all changes of the
     /// resource up to the end of the log. During this scan, the limit for lagging does not apply.
@@ -166,10 +168,10 @@ pub(crate) struct Feed {
     ready: VecDeque<Arc<Change>>,
 }
 
-/// The reason why a feed ended.
+/// The reason for the end of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedEnd {
-    /// The feed was read so slowly that it lost changes.
+    /// The feed has lost changes, because it was read too slowly.
     TooSlow,
     /// The resource was removed, or its history was dropped by a renewal.
     Ended,
@@ -225,7 +227,8 @@ impl Feed {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
 
-    /// Reads the next batch from the log, up to the revision `last`. Returns whether the feed is at the end.
+    /// Reads the next batch from the log, up to the revision `last`. Returns whether the feed has reached the end of
+    /// the log.
     fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
         let inner = db.lock();
         if self.live {
@@ -251,7 +254,7 @@ impl Feed {
                 self.ready.push_back(change.clone());
             }
         }
-        // There is no change in the scope between the last change and the current revision.
+        // The log has no further change in the scope, so the feed continues after the current revision.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }
@@ -261,7 +264,7 @@ impl Feed {
         self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Returns whether all changes so far have been returned.
+    /// Returns whether the feed has returned all changes so far.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
         let is_at_end = || match self.live {
             true => inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(()),

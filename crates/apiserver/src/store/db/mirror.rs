@@ -1,8 +1,8 @@
 //! Mirrors the objects of another cluster for a plan. This cluster is called the upstream cluster.
 //!
 //! Each known object has a base, which is its state in the upstream cluster. The first local write freezes the base.
-//! After that, the store ignores upstream changes of the object, but records that there was such a change. Therefore,
-//! the difference between the base and the object is the result of the local writes.
+//! After that, the store ignores upstream changes of the object, and only records that the upstream object has changed.
+//! Therefore, the difference between the base and the object is the result of the local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::store::{Change, Draft, Expect, Key, Range, ResourceKey, Stored};
 
-/// The known state of each upstream object.
+/// The last known state of each upstream object.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     bases: HashMap<(ResourceKey, Key), Base>,
@@ -19,7 +19,7 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The upstream object, or `None` if it is absent.
+    /// The upstream object. `None` if the upstream cluster does not have it.
     object: Option<Arc<Stored>>,
     /// The last known upstream version of the object. A deletion also has a version.
     at: u64,
@@ -29,7 +29,7 @@ struct Base {
     moved: bool,
 }
 
-/// The state of an object in the upstream cluster, which can be absent.
+/// The state of an object in the upstream cluster. The object can be absent there.
 #[derive(Debug)]
 pub(crate) struct UpstreamObject {
     /// The upstream version, or 0 if it is unknown.
@@ -50,7 +50,7 @@ pub(crate) struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. Methods that mirror an upstream object remove this record afterwards.
+    /// Records a change as a local write. A method that mirrors an upstream object removes this record afterwards.
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -98,14 +98,14 @@ impl Db {
         written.into_iter().map(of).collect()
     }
 
-    /// Stores the state of an upstream object, unless the object has a local write or a newer state is known. If the
-    /// collection is `followed`, its watchers are notified. Otherwise, the object becomes visible without an event.
+    /// Stores the state of an upstream object. Does nothing if the object has a local write or if a newer state is
+    /// known. If the collection is `followed`, its watchers are notified. Otherwise, the object becomes visible without
+    /// an event.
     pub(crate) fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Stores that the objects of a range were absent in the upstream cluster at version `at`, except the objects in
-    /// `present`.
+    /// Stores that the upstream cluster had no other objects than `present` in this range at version `at`.
     pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
@@ -142,7 +142,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // An absent object without a version needs no entry.
+        // The mirror needs no entry for an absent object without a version.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -151,7 +151,7 @@ impl Db {
     fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
         let now = self.clock.instant();
         if followed {
-            // Removing fails only if the object has changed, which cannot happen while the lock is held.
+            // The removal succeeds, because no other write can change the object while the lock is held.
             if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
                 self.notify(inner, slice::from_ref(&change));
             }

@@ -14,7 +14,7 @@ use crate::store::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The key of an object that contains the number of pods. Each step that writes a pod also writes this object.
+/// The key of an object that contains the number of pods. A step that writes a pod also updates this number.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -38,7 +38,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods. Each pod is written in one step together with the count. Retries after conflicts.
+/// Creates pods. Each step writes one pod together with the number of pods. Retries after conflicts.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");
@@ -103,7 +103,7 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The number of revisions between the starts of two feeds. With it, feeds start throughout the test.
+    // The number of revisions between the starts of two feeds. The distance spreads the starts over the whole test.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

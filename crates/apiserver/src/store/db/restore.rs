@@ -9,17 +9,16 @@ use crate::store::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 /// The resource and the key of an object in the store.
 type StoreKey = (ResourceKey, Key);
 
-/// The maximum number of attempts to compute the difference without the lock. If there is a concurrent write during
-/// each attempt, the final comparison happens while the lock is held.
+/// The maximum number of attempts to compute the difference without the lock. An attempt fails if another request
+/// writes in the meantime. If all attempts fail, the final comparison happens while the lock is held.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 /// The difference between the current objects and the objects of the snapshot.
 #[derive(Default)]
 struct Difference<'a> {
-    /// The current objects that have the same content as in the snapshot.
+    /// The current objects whose content is the same as in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, with their revisions. These are objects that are not in the snapshot, and objects with
-    /// different content.
+    /// The objects to remove, with their revisions. They are not in the snapshot, or have different content there.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
@@ -30,8 +29,8 @@ impl Db {
     /// objects with the same content, and writes all others. Returns the number of writes.
     ///
     /// The replacement is one step, because readers must not see a partial state. For example, the garbage collector
-    /// would delete the dependents of an owner that is not restored yet. The lock is held only for the writes. Objects
-    /// are encoded and compared without the lock, unless there are always concurrent writes.
+    /// would delete the dependents of an owner that is not restored yet. The lock is held only during the writes.
+    /// Objects are encoded and compared without the lock, unless each attempt conflicts with another write.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {
@@ -55,8 +54,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // Remove an object with different content and create it again. Do all removals first, because a new object may
-        // claim values of removed objects.
+        // Replace an object with different content by removing it and creating it again. Do all removals first, because
+        // a new object may claim values of removed objects.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -70,16 +69,16 @@ impl Db {
     }
 }
 
-/// The state that a restore replaced. It is dropped after the lock is released, because it can own the last references
-/// to many objects.
+/// The state before the restore. It is dropped after the lock is released, because it can own the last references to
+/// many objects.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the current objects with the objects in `wanted`. Objects that have not changed since the last call are
-    /// not compared again.
+    /// Compares the current objects with the objects in `wanted`. A later call compares only the objects that have
+    /// changed since the previous call.
     fn update(
         &mut self,
         db: &Db,
@@ -159,7 +158,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Each encoding of an object during the restore causes a concurrent write.
+        // Each time that the restore encodes an object, another write happens.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)
@@ -202,7 +201,9 @@ mod tests {
         let going = || json!({"metadata": {"name": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let put = restored.put(&maps, "1", Expect::At(at("1")), going());
         assert!(matches!(put, Err(Refused::Taken)));
-        restored.put_leaving(&maps, "1", at("1"), going()).expect("an object being deleted needs no claim");
+        restored
+            .put_leaving(&maps, "1", at("1"), going())
+            .expect("a terminating object can be written without its claim");
         restored.put(&maps, "0", Expect::At(at("0")), object(0)).expect("no other object has its claim");
     }
 }

@@ -94,7 +94,7 @@ impl HeavyAnswer {
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // The response is not parsed, because parsing would also block this thread.
+        // Do not parse the response, because parsing would also block this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

@@ -159,7 +159,7 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// The immutable fields, by their names in the core group. `reason` occurs twice because kube-apiserver reports it twice.
+/// The immutable fields, by their names in the core group. kube-apiserver reports `reason` twice, so it occurs twice here.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",

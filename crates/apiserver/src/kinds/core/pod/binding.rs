@@ -49,7 +49,7 @@ impl PostHandler for Binding {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
-        // kube-apiserver's plugin PodTopologyLabels handles a binding only if it is posted to the subresource and its target has the kind
+        // kube-apiserver's plugin PodTopologyLabels handles only bindings that are posted to the subresource and whose target has the kind
         // Node.
         if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
             topology::label(context, sent.text("/target/name"), &mut binding);

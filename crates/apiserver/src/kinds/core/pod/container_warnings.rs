@@ -45,7 +45,7 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// The maximum number of warnings. More warnings do not fit into the headers of a response.
+/// The maximum number of warnings about ports. More warnings do not fit into the headers of a response.
 const MAX_WARNINGS: usize = 1000;
 
 /// Warns about overlapping ports in all containers.
@@ -69,7 +69,7 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// Ports with the same number and protocol. The indexes allow finding overlaps without comparing all pairs.
+/// The earlier ports with one number and protocol. The index by host port finds overlaps without comparing all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -82,8 +82,8 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indexes of ports that may overlap with `port`, in order. The result can be incomplete if it has more
-    /// than [`MAX_WARNINGS`] indexes.
+    /// Returns the indexes of ports that may overlap with `port`, in order. If there are more than [`MAX_WARNINGS`]
+    /// such ports, the result is incomplete.
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MAX_WARNINGS)).collect();
@@ -150,7 +150,8 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Classifies the overlap with another port of the same number and protocol. `None` means no warning.
+    /// Classifies the overlap with another port of the same number and protocol. Returns `None` if the overlap needs no
+    /// warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

@@ -34,7 +34,7 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Copies container ports to host ports, for pods with host networking. Templates are not changed, because pods that are created from a
+/// Copies container ports to host ports, for pods with host networking. Does not change templates, because pods that are created from a
 /// template get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
@@ -43,7 +43,7 @@ fn fill_host_ports(container: &mut Json) {
     }
 }
 
-/// Sets the defaults of a pod template. The metadata is always present afterwards.
+/// Sets the defaults of a pod template. Adds the metadata if it is absent.
 pub(in crate::kinds) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {

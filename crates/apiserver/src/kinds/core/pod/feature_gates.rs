@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use super::spec::CONTAINERS;
 
-/// Removes fields whose feature gates are off in a real cluster.
+/// Removes fields whose feature gates are off by default in a real cluster.
 pub(super) fn drop_gated_fields(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {

@@ -1,4 +1,4 @@
-//! The additional changes that are allowed for a pod with scheduling gates: its node constraints may become stricter.
+//! The changes that are allowed only for a pod with scheduling gates. Its node constraints may become stricter.
 
 use pintle_json::Json;
 
@@ -11,7 +11,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes the fields from a spec that a client may change in a gated pod.
+/// Removes from a spec the fields that a client may change while the pod has scheduling gates.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {

@@ -15,7 +15,7 @@ pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> Fie
     errors
 }
 
-/// A map from names to paths.
+/// Returns the paths of the items of a list, by the names of the items.
 fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }

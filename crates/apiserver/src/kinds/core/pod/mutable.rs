@@ -113,7 +113,8 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice, once as mutable fields and once as a part of the container.
+        // kube-apiserver validates images twice. The first validation is for mutable fields, and the second is for the
+        // whole container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             if image.is_empty() {
@@ -141,7 +142,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // The node constraints of a gated pod may become stricter.
+    // The node constraints may become stricter, because the pod has scheduling gates.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));

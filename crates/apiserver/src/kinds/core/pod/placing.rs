@@ -1,15 +1,15 @@
-//! Validates the tolerations and node selectors of pods. RuntimeClasses have the same fields.
+//! Validates the tolerations and node selectors of pods and of RuntimeClasses.
 
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
-/// The fields of required and preferred node affinity terms.
+/// The field of required node affinity terms, and the field of preferred node affinity terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Validates the tolerations in `part`. `path` is the path of `part` in errors.
+/// Validates the `tolerations` in `part`, which is at `path`.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();

@@ -11,7 +11,7 @@ use crate::kinds::resource_quantities::{is_extended, is_native, page_error, quan
 use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-/// Standard resources that are allowed only in quotas and limit ranges.
+/// Standard resources that only quotas and limit ranges may contain.
 const QUOTA_RESOURCES: &[&str] = &[
     "requests.cpu",
     "requests.memory",
@@ -35,7 +35,7 @@ const QUOTA_RESOURCES: &[&str] = &[
 /// The resource claims of a pod.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The list of claim names for the error about an unknown claim. It is built on first use.
+    /// The list of claim names for the error about an unknown claim. It is computed on first use.
     listed: OnceCell<String>,
 }
 
@@ -272,7 +272,7 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error contains the names of all claims, so the size limit of errors ends the validation early.
+            // Each error contains the names of all claims. Therefore, the errors reach their size limit, which ends the validation early.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

@@ -65,7 +65,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses the quantities, so that two spellings of the same amount are equal.
+/// Parses the quantities, because the same amount can have several spellings.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

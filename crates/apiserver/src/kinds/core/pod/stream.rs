@@ -67,8 +67,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns an error for the first of these problems: missing container, unscheduled pod, missing node, unreachable kubelet. For an
-/// unscheduled pod, a request for the log returns an empty log instead of an error.
+/// Returns an error for the first of these problems: the container is missing, the pod is not scheduled, the node is missing, the kubelet
+/// is unreachable. If the pod is not scheduled, a request for the log returns an empty log instead of an error.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -87,8 +87,7 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// Returns an error if the named container does not exist. Also returns an error if no container is named and the pod has several
-/// containers.
+/// Returns an error if the named container does not exist. If no container is named, returns an error if the pod has several containers.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

@@ -7,7 +7,7 @@ use crate::kinds::warnings::is_new;
 use crate::object::metadata;
 use crate::validate::{NameRule, name_errors};
 
-/// Warns if the name is not a DNS label, because the names of pods and workloads become a part of host names.
+/// Warns if the name is not a DNS label. The names of pods and workloads become parts of host names.
 pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_errors(NameRule::Label, name, false);

@@ -49,10 +49,10 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum total length of the messages about one volume, in bytes. It is larger than the limit for the
-/// warnings of a response.
+/// The approximate maximum total length of the messages about one volume, in bytes. A response cannot contain longer
+/// warnings anyway.
 const MAX_BYTES: usize = 64 << 10;
-/// The approximate number of pairs after which the search stops.
+/// The search stops after approximately this number of pairs.
 const MAX_PAIRS: usize = 10_000;
 
 /// Returns a message for each pair of files whose paths are equal or nested. The pairs are ordered by the later file.
@@ -64,7 +64,8 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // After sorting, each path follows its ancestors. Only other descendants of the ancestors are in between.
+    // After sorting, each path comes after its ancestors. All paths between an ancestor and the path are also
+    // descendants of the ancestor.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {

@@ -92,7 +92,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // In errors, kube-apiserver spells some field names differently.
+        // kube-apiserver spells some field names differently in errors.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",
@@ -127,7 +127,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // As in kube-apiserver, errors about items have the path of the source, without an index.
+            // Errors about items have the path of the source without an index, as in kube-apiserver.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }

@@ -57,7 +57,7 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// Allocates missing addresses and ports, and checks the new addresses and ports that the client requests. Returns an error for the first
+/// Allocates missing addresses and ports. Checks the new addresses and ports that the client requests. Returns an error for the first
 /// address or port that is not available.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
@@ -79,7 +79,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // Treat the Service's own node ports as used, because kube-apiserver allocates them before the health check port.
+    // A node port of the Service is not available, because kube-apiserver allocates node ports before the health check port.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -108,7 +108,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // 10.0.0.1 is reserved for the Service `kubernetes`. The server recreates this Service if a client deletes it.
+            // Do not allocate 10.0.0.1, which is reserved for the Service `kubernetes`. The server recreates this Service if a client
+            // deletes it.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -127,8 +128,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // kube-apiserver allocates addresses before it checks the name. Therefore, a second create of the same Service also fails
-                // with this error.
+                // Return this error even if the Service itself has the address. kube-apiserver allocates addresses before it checks the
+                // name, so a second create of the same Service fails with this error.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };

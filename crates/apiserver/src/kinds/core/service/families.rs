@@ -14,8 +14,8 @@ const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "Singl
 const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
-/// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictions and unavailable families. If there are
-/// errors, the Service is rejected with only these errors, before validation.
+/// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictions and unavailable families. These errors
+/// reject the Service before validation, so the response contains no other errors.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
@@ -66,8 +66,8 @@ fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
 }
 
-/// Drops the secondary address and the secondary family of a Service whose policy becomes SingleStack. With another policy, the removal of
-/// the secondary address or family is an error.
+/// Drops the secondary address and the secondary family of a Service if its policy becomes SingleStack. Otherwise, returns an error if the
+/// update removes one of them.
 fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();
@@ -224,7 +224,7 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
             |at: usize| FieldError::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
         if was.len() == is.len() {
             let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
-            // As in kube-apiserver, the error about changed families has the index 0.
+            // The error about changed families has the index 0, as in kube-apiserver.
             errors.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
             continue;
         }
