@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::apiserver::RequestVerb;
+use pintle::apiserver::{CrdChecker, RequestVerb};
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::meta::Impersonate;
 use pintle::operator::OperatorError;
@@ -136,6 +136,13 @@ async fn website_is_published_although_answers_are_lost() -> pintle::Result<()> 
     running.until_ready("blog").await?;
     assert!(faults.hits() >= 4);
     running.stop().await
+}
+
+#[test]
+fn site_without_a_domain_is_rejected() {
+    let crd = CrdChecker::new(Website::crd()).expect("a valid definition");
+    crd.assert_accepts("spec: {domain: blog.example.com}");
+    crd.assert_rejects("spec: {}", "spec.domain: Required value");
 }
 
 #[test]
