@@ -12,7 +12,7 @@ use super::{columns, default, embedded, prune, validator};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::{Context, Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
-use crate::object::{differ_outside, text};
+use crate::object::{differ_outside, metadata, text};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
 
@@ -107,7 +107,9 @@ impl Custom {
     /// Evaluates the rules, unless an error may make them fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
-        if errors.has_type(&BLOCKING) {
+        // The check of the metadata reports an object without a name.
+        let has_name = !metadata::name(object).is_empty();
+        if !has_name || errors.has_type(&BLOCKING) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
                        validation";
             return errors.push(FieldError::invalid("<nil>", &Json::Null, why));

@@ -184,3 +184,13 @@ fn namespace_of_a_check_is_removed() {
     crd.assert_accepts_update(in_namespace, in_namespace);
     crd.assert_accepts("{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}");
 }
+
+#[test]
+fn rules_are_not_evaluated_for_an_object_without_a_name() {
+    let site =
+        json!({"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"name": ""}, "spec": {"replicas": 7}});
+    let error = checker(spec()).create(site).unwrap_err().to_string();
+    assert!(error.contains("metadata.name: Required value: name or generateName is required"), "{error}");
+    assert!(error.contains("<nil>: Invalid value: null: some validation rules were not checked"), "{error}");
+    assert!(!error.contains("with 7"), "{error}");
+}
