@@ -88,7 +88,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in flight. If there is none, starts a read. Also returns whether this call started it.
+    /// Returns the read in flight. If there is none, starts a read. The boolean is true if this call started the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {

@@ -232,7 +232,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// A discovery document: each of its resources is found by name, and no others.
+/// A discovery document: each of its resources is found by name, and no other resource is found.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());

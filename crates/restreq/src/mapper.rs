@@ -18,9 +18,9 @@ use crate::RestClient;
 
 /// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
 ///
-/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the documents again.
-/// Therefore, it finds a resource whose definition was created a moment ago. Concurrent misses share one fetch, and at
-/// least a second passes between two fetches.
+/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the
+/// documents again. Therefore, a lookup also finds a resource whose definition was created a moment ago. Concurrent misses share one fetch,
+/// and at least a second passes between two fetches.
 ///
 /// With aggregated discovery, two documents contain all groups. If the server does not support that, the mapper fetches
 /// one document for each group version. If an extension server is down, its groups are missing from the result. The error
@@ -92,7 +92,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub enum MappingError {
     /// The name matches several resources, none of them in the core group.
-    #[error("{name:?} may be any of {}; name the group as well", listed(.candidates))]
+    #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
         name: String,
@@ -271,7 +271,7 @@ pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource,
     for (resources, missing) in [aggregated, (plain.unwrap_or_default(), Vec::new())] {
         let known = Known { resources, missing, asked: Instant::now(), turn: 0 };
         for entry in &known.resources {
-            // No lookup may panic.
+            // A lookup must not panic.
             let _ = known.find(&Wanted::Name(&entry.resource.plural));
             let own = known.find(&Wanted::Resource(&entry.resource.gvr()));
             found.push((entry.resource.clone(), own));

@@ -45,7 +45,7 @@ use crate::request::Body;
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// The total of all waits.
+    /// The total of all waits of the request so far.
     waited: Duration,
     replayable: bool,
     /// Whether to add jitter to waits.

@@ -1,4 +1,4 @@
-//! Derives a [`Status`] from an unsuccessful HTTP response. No I/O.
+//! Derives a [`Status`] from an unsuccessful HTTP response. This module does no I/O.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};

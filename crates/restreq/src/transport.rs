@@ -303,7 +303,7 @@ impl Failure {
         }
     }
 
-    /// The task that was connecting is gone.
+    /// The task that was opening the connection has ended.
     fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }

@@ -25,8 +25,8 @@ pub(crate) const MAX_MESSAGE: usize = 16 << 20;
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket, and offers the subprotocols in the order of preference. Also returns the subprotocol that the
-    /// server chose.
+    /// Opens a WebSocket, and offers the subprotocols in the order of preference. Returns the WebSocket and the
+    /// subprotocol that the server chose.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],

@@ -71,5 +71,5 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
 /// with a longer timeout immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
-/// How much longer than its requested timeout a watch may stay open.
+/// The additional time for which a watch may stay open after its requested timeout.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

@@ -124,7 +124,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
             // `is_met` requires both.
-            _ => Err(ApiError::decode("an object that had a condition is gone")),
+            _ => Err(ApiError::decode("an object with a condition no longer exists")),
         }
     }
 

@@ -72,7 +72,7 @@ impl fmt::Debug for Body {
 /// The body that the transport sends.
 pub(crate) struct HttpBody {
     pieces: Pieces,
-    /// Resolves when the response is dropped. After this, no more of the body may be sent.
+    /// Resolves when the response is dropped. After this, the transport must not send more of the body.
     over: Option<oneshot::Receiver<()>>,
 }
 
@@ -135,7 +135,7 @@ impl http_body::Body for HttpBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.over.as_mut().is_some_and(|over| Pin::new(over).poll(cx).is_ready()) {
-            return Poll::Ready(Some(Err("the exchange is over".into())));
+            return Poll::Ready(Some(Err("the response was dropped".into())));
         }
         let polled = caught(|| self.pieces.poll_frame(cx));
         polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))

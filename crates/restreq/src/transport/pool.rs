@@ -145,8 +145,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which may change later. If the limit becomes lower, existing streams above it
-    /// continue.
+    /// Records the server's stream limit, which may change later. If the limit becomes lower, existing streams above
+    /// the limit continue.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {

@@ -32,7 +32,7 @@ pub(super) struct TlsSettings {
 
 #[cfg(feature = "ws")]
 impl TlsSettings {
-    /// Returns the same settings, but does not offer HTTP/2.
+    /// Returns the same settings without HTTP/2.
     pub(super) fn without_http2(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![HTTP1.to_vec()];

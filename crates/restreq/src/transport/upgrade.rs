@@ -24,8 +24,8 @@ pub(crate) struct Upgraded {
     pub(crate) received: Bytes,
 }
 
-/// Stores an upgraded connection in the extensions of its response. Extensions must be `Clone`, so all clones share the
-/// connection, and the first clone that takes it gets it.
+/// Stores an upgraded connection in the extensions of its response. Extensions must be `Clone`. Therefore, all clones
+/// of a slot share one connection, and only the first call of [`take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 

@@ -1,4 +1,4 @@
-//! Parses the `Warning` header: `code agent "text" ["date"]`, in comma-separated lists. No I/O.
+//! Parses the `Warning` header: `code agent "text" ["date"]`, in comma-separated lists. This module does no I/O.
 
 use http::HeaderMap;
 use http::header::WARNING;
@@ -27,7 +27,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// Parses the first warning. Also returns the text after it.
+/// Parses the first warning. Returns the warning and the text after it.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -57,7 +57,7 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
 }
 
-/// Parses a quoted string with escapes. Also returns the text after it.
+/// Parses a quoted string with escapes. Returns the unescaped string and the text after it.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
     let mut plain = String::with_capacity(text.len());

@@ -397,7 +397,7 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // The request continues as far as possible without the server, whose runtime is not running.
+                // The server's runtime does not run here, so the request continues until it needs a response.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
                 // Ignore an error: the receiver may have timed out.
                 sender.send(()).ok();

@@ -329,7 +329,7 @@ impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         // Dropping the sender also releases the store.
-        self.gate.try_lock().expect("there is never a second one").recv().ok();
+        self.gate.try_lock().expect("the store is called by one thread at a time").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
 }

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{soon, until};
 
 /// Starts a server that rejects an upload immediately and then continues to read it. It responds to all other requests.
-/// Also returns a counter of ended connections.
+/// Returns a client for the server, and a counter of ended connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
