@@ -29,8 +29,8 @@ pub struct LeaderCallbacks<W, T> {
     /// The leader's work. It starts with each term and is dropped when the term is over.
     ///
     /// The work should end when [`Leadership::cancelled`] returns. A stopped elector renews the term until the work has
-    /// ended. If the work ends without a request, it ends the election. If the work returns because its term is over,
-    /// the election continues.
+    /// ended. If the work ends without a request to end, the election ends. If the work returns because its term is
+    /// over, the election continues.
     pub on_started_leading: W,
     /// Called at the end of a term, even if its work panicked. Before the call, the elector waits until the work has
     /// ended. It also waits for all concurrent work that [runs](Leadership::run) under the term. If the elector is

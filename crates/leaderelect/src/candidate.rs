@@ -198,7 +198,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // While requests fail, do not shorten the pause, because the server may have asked for it.
+                    // While requests fail, do not shorten the pause, because the server may have asked for this pause.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },

@@ -178,8 +178,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     }
 
     /// Works on each shard while this replica leads it. Returns after `stop` is cancelled, or after the work on one
-    /// shard ends without a request. In the second case, returns that shard and how its term ended. In both cases, the
-    /// work on all shards is first asked to end, and then the shards are given up.
+    /// shard ends without a request to end. In the second case, returns that shard and how its term ended. In both
+    /// cases, the work on all shards is first asked to end, and then the shards are given up.
     ///
     /// All work runs in the task that polls this future. To use several threads, spawn tasks, and
     /// [run](Leadership::run) the work inside its leadership.
@@ -245,7 +245,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // After a lost term, contend again without a list. The list after each acquisition is decisive.
+                // After a lost term, contend again without a list. The list after each acquisition detects rivals.
                 match elector.run(&stop, callbacks).await {
                     // The work did not begin, because a rival leads. With a random pause, one of two conflicting
                     // replicas comes back first.

@@ -57,9 +57,9 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a later term has stamped the object. Also if the stamp cannot be compared, because it is unreadable or
-    /// belongs to a lock with another uid. After a lock was deleted and recreated, wait until the old leader has stopped, and then
-    /// replace the old stamps.
+    /// [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be compared. A stamp cannot be compared if it is
+    /// unreadable or belongs to a lock with another uid. After a lock was deleted and recreated, wait until the old leader has stopped, and
+    /// then replace the old stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {

@@ -30,8 +30,8 @@ use crate::sync::Arc;
 ///
 /// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes the
 /// next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken worker has
-/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so the precision
-/// of the timer adds to it. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
+/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision
+/// of the timer increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
 ///
 /// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When the last task of this
 /// runtime stops waiting, the queue sets the timer of another runtime.
@@ -296,7 +296,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future was already woken, another
-    /// waiter is woken instead. A future that is woken but neither polled nor dropped delays a key by up to one
+    /// waiter is woken instead. If a future is woken but is not polled or dropped, it delays a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness

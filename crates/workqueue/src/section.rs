@@ -76,7 +76,7 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns whether it is certain that no waiter must be woken and no alarm is set.
+    /// Returns `true` if no waiter has to be woken and no alarm is set. A result of `false` may be wrong.
     #[inline]
     fn is_settled(&self) -> bool {
         // The inbox is open while no worker waits. After shutdown it stays closed.
@@ -222,7 +222,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // If the state is gone, `end` has already closed the section.
+        // Without a state, the section was already closed by `end`.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -59,7 +59,7 @@ const ADDED_AT_ONCE: usize = 64;
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available. If there is a time, the caller must poll again at that time.
+    /// No key is available. If this variant contains a time, the caller must poll again at that time.
     Wait(Option<Instant>),
 }
 
@@ -191,7 +191,7 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // Use a section instead. It reads the clock again, and propagates the panic at its end.
+            // The clock panicked, so use a section instead. The section reads the clock again, and propagates the panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)

@@ -104,7 +104,7 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The write was stored, but its term would already be over. Take the lock again from this record.
+            // The write was stored, but its term would already be over. Take the lock again, starting from this record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;

@@ -102,7 +102,7 @@ pub enum LockRequest {
     },
 }
 
-/// A failed request. It contains only what the machine needs.
+/// A failed request, with only the data that the machine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The known effect.

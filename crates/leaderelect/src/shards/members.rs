@@ -141,7 +141,7 @@ impl Members {
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
-    /// Returns the preference of the replica `me` for a shard. It defers to replicas with a greater weight.
+    /// Returns the preference of the replica `me` for a shard. The replica defers to replicas with a greater weight.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let own = (weight(me, shard), me);

@@ -28,8 +28,8 @@ pub struct Priority {
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, a place is a time, otherwise a counter.
     next: u64,
-    /// With ageing: the times of keys whose place is not their time, by place. This is the case if a key became due earlier than a key
-    /// that was pushed before it.
+    /// With ageing, the times of the keys whose place is not their time, by place. A key has such a place if it became due earlier than a
+    /// key that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 
