@@ -1,5 +1,5 @@
 //! Converts between absolute paths and the relative paths in a kubeconfig file. Relative paths are relative to the
-//! directory of the file. Does no I/O.
+//! directory of the file. This module does no I/O.
 
 use std::path::{Component, Path, PathBuf};
 

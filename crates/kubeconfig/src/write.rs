@@ -21,14 +21,14 @@ impl Files {
     ///   encoding becomes UTF-8.
     /// - A file is written in place, as kubectl does. Its owner, mode, inode and links stay the same. A new file has
     ///   the mode 0600. Missing directories are created.
-    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. Only
-    ///   after a crash during the single write, it can contain a mixture of both. A reader without the lock can also
-    ///   see this mixture for a short time. kubectl truncates the file first, so after a crash of kubectl the file can
-    ///   be empty or incomplete.
+    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. There
+    ///   is one exception: after a crash during the single write, the file can contain a mixture of both. A reader
+    ///   without the lock can also see this mixture for a short time. kubectl truncates the file first, so after a
+    ///   crash of kubectl the file can be empty or incomplete.
     /// - If the list contains several names of one file, such as links and relative paths, the file is written once,
     ///   under its first name.
     /// - Each file is locked by a file `FILE.lock` next to it. Other programs that use this lock, such as kubectl,
-    ///   cannot write the file at the same time. If `change` panics, the locks are removed and nothing is written.
+    ///   cannot write the file at the same time. If `change` panics, the locks are removed, and no file is written.
     ///
     /// # Errors
     ///

@@ -208,7 +208,7 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter. Dropping it removes it from the queue.
+/// A waiter in the queue. Dropping this value removes the waiter from the queue.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,

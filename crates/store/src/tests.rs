@@ -396,7 +396,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of neighbours. Also returns whether each group was encoded by this call.
+    // Returns the sizes of the groups of neighbours. For each group, also returns whether this call encoded the group.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();

@@ -186,7 +186,7 @@ impl ExecPlugin {
             }
         };
         if header.is_none() && pair.is_none() {
-            return Err(self.fault("its output has neither a token nor a certificate".into()));
+            return Err(self.fault("its output has no token and no certificate".into()));
         }
         // Reject a certificate that cannot be used. The client would never send such a certificate. Therefore, no
         // server would reject it, and the plugin would not run again.

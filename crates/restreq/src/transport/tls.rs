@@ -271,7 +271,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
 /// As in Go, skip a certificate that cannot be used, and use the other certificates.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
-    let (mut broken, mut fault) = (0, "it holds no PEM certificate".to_owned());
+    let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let added = match certificate {
             Ok(certificate) => {
@@ -289,7 +289,7 @@ fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Co
     }
     if broken > 0 {
         tracing::warn!(
-            "{broken} of the certificates in {CA} cannot be used, the other {} serve; the last: {fault}",
+            "{broken} certificates in {CA} cannot be used, the other {} are used; the last error: {fault}",
             roots.len()
         );
     }
@@ -300,7 +300,7 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
         Ok(certificates) if certificates.is_empty() => {
-            Err(ConfigError::Value { field, why: "it holds no PEM certificate".into() })
+            Err(ConfigError::Value { field, why: "it contains no PEM certificate".into() })
         }
         Ok(certificates) => Ok(certificates),
         Err(_) => Err(ConfigError::Value { field, why: format!("broken PEM: {PEM}") }),
