@@ -10,8 +10,8 @@ use crate::{Leadership, TermEnd, Version};
 /// The callbacks of an elector: client-go's `LeaderCallbacks`.
 ///
 /// For each term, the elector calls `on_started_leading` once, unless the term is over before the elector is polled. It
-/// calls `on_stopped_leading` once after the work has ended for any reason. An elector that never led calls neither of
-/// them. `on_new_leader` is called in order for each change of the observed holder.
+/// calls `on_stopped_leading` once after the work has ended for any reason. An elector that never led does not call
+/// these two callbacks. `on_new_leader` is called in order for each change of the observed holder.
 ///
 /// # Examples
 ///

@@ -6,7 +6,7 @@
 //! Invariants:
 //!
 //! - A term's deadline is `renew_deadline` after a stored write was *sent*.
-//! - If the machine observes another record, a deletion or another uid, its first action is to end the term. The term never resumes.
+//! - If the machine observes another record, a deletion or another uid, it ends the term before any other action. The term never resumes.
 //!   The next term begins after the work of this term has ended.
 //! - Each write contains the version that was read. The lock is released only after the work has ended, and only if the last read
 //!   returned a record of this term.

@@ -25,10 +25,9 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 /// - One half is not enough to lead. A term begins and is renewed only by a write that both halves accepted, each in
 ///   the version that was read. If a half has changed in the meantime, the write is rejected. Unlike client-go, the
 ///   lock never takes over the changed half.
-/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until neither
-///   half has changed for a whole duration. This happens after a write that changed only one half because of a crash or
-///   a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
-///   contender leads for one lease duration.
+/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until both halves have been
+///   unchanged for a whole duration. This happens after a write that changed only one half because of a crash or a rejection. The error of
+///   such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
 /// - If both halves contain the same holder and one half lacks the last renewal, the merged record has no `renew_time`.
 ///   Therefore, it is never confused with a record that both halves accepted.
 /// - The [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to increase after

@@ -57,7 +57,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // Leave the lease as it is, even if it has expired.
+            // Do not change the lease, even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,
