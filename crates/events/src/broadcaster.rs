@@ -216,7 +216,7 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns the host name. In a pod, this is the pod's name.
+/// Returns the host name. In a pod, the host name is the name of the pod.
 fn host() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);

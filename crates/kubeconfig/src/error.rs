@@ -133,7 +133,7 @@ impl From<Error> for ApiError {
 pub struct Problem {
     /// The file, if it is known.
     pub file: Option<PathBuf>,
-    /// The line in the file. The first line is 1. For a missing field, this is the line of the parent.
+    /// The line in the file. The first line is 1. For a missing field, the number is the line of the parent.
     pub line: Option<usize>,
     /// The invalid field, such as `clusters["eu-1"].server`.
     pub field: String,

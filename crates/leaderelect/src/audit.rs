@@ -16,9 +16,9 @@ pub use finding::{AuditedEnd, Finding};
 ///
 /// Its inputs are all [reads](Audit::read) and all events of a [watch](Audit::told). Unsafe findings do not depend on
 /// the clocks of the contenders, because the audit uses only the auditor's own clock. The time of a write has two
-/// bounds: it is later than the last read that was sent before it, and earlier than the first observation of the write.
-/// The audit misses changes between its reads. Without a watch, it cannot judge whether a takeover was early, because
-/// an unseen release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// bounds: the write is later than the last read that was sent before the write, and earlier than the first observation
+/// of the write. The audit misses changes between its reads. Without a watch, it cannot judge whether a takeover was
+/// early, because an unseen release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,

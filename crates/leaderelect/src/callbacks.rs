@@ -49,7 +49,7 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Creates callbacks with the given [work](Self::on_started_leading). The other callbacks do nothing.
+    /// Creates callbacks with this [work](Self::on_started_leading). The other callbacks do nothing.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }

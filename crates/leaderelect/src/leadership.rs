@@ -185,7 +185,7 @@ impl Leadership {
         self.shared.token.as_ref()
     }
 
-    /// Returns the deadline of the term. A renewal extends it. The term can also end before it.
+    /// Returns the deadline of the term. A renewal extends it. The term can also end before its deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }

@@ -89,7 +89,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write changes only the record in it.
+    /// The stored object. A write changes only the record in this object.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object.

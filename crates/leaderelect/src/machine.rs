@@ -118,7 +118,7 @@ struct Leading {
     term: Term,
     /// The state that the next renewal replaces.
     base: LockState,
-    /// The values of the clocks when the last stored write was sent. The deadline counts from them.
+    /// The values of the clocks when the last stored write was sent. The deadline counts from these values.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
@@ -233,7 +233,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time at which to send a renewal that is due at the given time.
+    /// Returns the time at which to send a renewal that is due at this time.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))

@@ -76,7 +76,7 @@ impl Version {
     }
 }
 
-/// A record, and the version of the object from which it was read or to which it was written.
+/// A record, and the version of the object that contained the record when it was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// The version.

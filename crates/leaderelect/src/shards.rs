@@ -59,9 +59,9 @@ impl Default for ShardsConfig {
 /// value of this type represents one replica.
 ///
 /// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
-/// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If a shard has another
-/// preferred replica than its leader, the leader ends its work and gives the shard up. The preferred replica then takes
-/// the shard immediately.
+/// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If the leader of a shard is
+/// not the preferred replica, the leader ends its work and gives the shard up. The preferred replica then takes the
+/// shard immediately.
 ///
 /// # What is guaranteed
 ///
@@ -86,7 +86,7 @@ impl Default for ShardsConfig {
 ///   They try again after a random pause, or, if watches are forbidden, after up to a `lease_duration`.
 ///
 /// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
-/// does not know the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
+/// cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
 /// replicas find the shards of a dead replica by polling. Without the verb list, a replica leads no shard. If it loses
 /// the verb list after it has taken a shard, it gives the shard up after a `lease_duration` without work.
 ///
@@ -199,7 +199,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // End the membership first, so that the other replicas know which shards become theirs.
+        // End the membership first, so that the other replicas compute the new assignment of shards.
         let present = async {
             // Become a member only after a list has succeeded. Otherwise other replicas would yield to a replica that
             // cannot list, and so never works.
@@ -248,7 +248,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 // After a lost term, contend again without a list. The list after each acquisition detects rivals.
                 match elector.run(&stop, callbacks).await {
                     // The work did not begin, because a rival leads. With a random pause, one of two conflicting
-                    // replicas comes back first.
+                    // replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }

@@ -164,7 +164,7 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The number of events after which the task checks the timers.
+/// The task checks the timers at least once in this number of events.
 const EVENTS_A_TICK: u32 = 64;
 
 /// A future event and the ID of its contest.

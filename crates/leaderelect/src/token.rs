@@ -15,9 +15,9 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 /// A fencing token of a term: the resourceVersion at which the lock was taken.
 ///
 /// Tokens can be compared only if they have the same uid. Each term then has a greater token than all earlier terms. If a resource
-/// remembers the greatest token and rejects smaller tokens, a leader that was frozen cannot change it any more. No other check gives
-/// this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp,
-/// and update it with the resourceVersion that was read. Each leader must stamp an object before it relies on it.
+/// remembers the greatest token and rejects smaller tokens, a leader that was frozen cannot change it any more. No other check provides
+/// this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp, and
+/// update it with the resourceVersion that was read. Each leader must stamp an object before it relies on it.
 ///
 /// # Examples
 ///

@@ -278,8 +278,8 @@ impl ApiError {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// Returns whether the response probably did not come from the API server: client-go's `IsUnexpectedServerError`.
-    /// In this case the response contained no status, and the client made one from the HTTP status.
+    /// Returns whether the API server probably did not send the response: client-go's `IsUnexpectedServerError`. In
+    /// this case the response contained no status, and the client made one from the HTTP status.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }

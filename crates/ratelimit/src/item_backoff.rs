@@ -44,7 +44,7 @@ pub struct ItemBackoffConfig {
     /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. Values below 0 and NaN
     /// disable jitter.
     pub jitter: f64,
-    /// The time without an update after which an entry expires. `None`, the default, means twice `cap`.
+    /// An entry expires if it is not updated for this time. `None`, the default, means twice `cap`.
     pub expire_after: Option<Duration>,
 }
 

@@ -187,8 +187,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the status is 404: the object or the resource does not exist. For other reasons, convert the error
-    /// into an [`ApiError`](pintle_meta::ApiError), which has more methods of this kind.
+    /// Returns whether the status is 404: the object or the resource does not exist. To check for other reasons, convert the error into an
+    /// [`ApiError`](pintle_meta::ApiError), which has a method for each reason.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
     }

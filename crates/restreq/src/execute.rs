@@ -221,7 +221,7 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and returns the response with which the server accepts the upgrade.
+    /// Sends the request and returns the response if the server accepts the upgrade.
     #[cfg(feature = "ws")]
     pub(crate) async fn upgrade(
         &self,

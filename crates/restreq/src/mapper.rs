@@ -208,13 +208,13 @@ impl RestMapper {
         }
     }
 
-    /// Returns discovery documents that were fetched after the given turn and after the last invalidation.
+    /// Returns discovery documents that were fetched after this turn and after the last invalidation.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents in the meantime, after the given turn.
+        // Another lookup may have fetched the documents in the meantime, after this turn.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -227,7 +227,7 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached documents if they are newer than the given turn.
+    /// Returns the cached documents if they were fetched after this turn.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
         // No code under this lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();

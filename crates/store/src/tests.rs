@@ -357,7 +357,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // Returns the number of times that two calls create the encoding.
+    // Requests the encoding twice. Returns how often it was created.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {

@@ -114,7 +114,7 @@ thread_local! {
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of polls without waiting after which `get` yields to the other tasks of its thread. tokio uses the same
+/// After this number of polls without waiting, `get` yields to the other tasks of its thread. tokio uses the same
 /// number.
 const BUDGET: u32 = 128;
 

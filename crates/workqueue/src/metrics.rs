@@ -149,7 +149,7 @@ impl Metrics {
 /// Keeps a gauge registered until it is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
-/// Computes the value of a gauge at a given time.
+/// Computes the value of a gauge at this time.
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
 /// The gauges of one queue. Dropping this unregisters them.

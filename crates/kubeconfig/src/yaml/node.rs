@@ -277,7 +277,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text in which each row contains the row before nine times.
+    /// Creates a YAML text. Each row contains nine aliases of the row before.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

@@ -84,7 +84,7 @@ impl Machine {
     }
 
     /// Handles the result of a candidate's write. `overtaken` means that another contender's lock existed in the
-    /// meantime. The leader of that lock may not know yet that it was deleted. Therefore, a lock that this write
+    /// meantime. The leader of that lock may not have observed the deletion yet. Therefore, a lock that this write
     /// created does not start a term immediately.
     pub(super) fn contended(
         &mut self,
@@ -227,7 +227,7 @@ impl Machine {
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not know about the deletion yet. Therefore, wait, regardless of the
+            // The leader of a deleted lock may not have observed the deletion yet. Therefore, wait, regardless of the
             // holder of the new lock.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
@@ -266,7 +266,7 @@ impl Machine {
 
     /// Returns the record with which this contender takes the lock. `last` is the current record.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // The preferred contender has not taken the lock, so do not yield to it.
+        // The preferred contender has not taken the lock, so do not yield the lock.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
@@ -339,7 +339,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time from which this contender may take the lock, according to the known state.
+    /// Returns the earliest time at which this contender may take the lock, according to the known state.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

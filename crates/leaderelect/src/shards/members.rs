@@ -109,8 +109,8 @@ impl Members {
         self.leases.insert(name.into(), known);
     }
 
-    /// Records that a lease was deleted. If it is a shard lease of a rival, it counts as held for another lease
-    /// duration, because its leader may not know about the deletion yet.
+    /// Records that a lease was deleted. A deleted shard lease of a rival counts as held for another lease duration,
+    /// because its leader may not have observed the deletion yet.
     pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {

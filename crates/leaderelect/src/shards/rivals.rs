@@ -26,7 +26,7 @@ pub(super) struct Rivals<'a, A> {
     pub(super) members: &'a watch::Sender<Members>,
     /// The number of lists that this replica has started.
     pub(super) started: AtomicU64,
-    /// The number of the last complete list, and whether a rival led a shard according to it.
+    /// The number of the last complete list, and whether that list shows that a rival leads a shard.
     pub(super) last: Mutex<(u64, bool)>,
 }
 

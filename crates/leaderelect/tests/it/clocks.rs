@@ -62,8 +62,8 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // The time of day stands still. After a second, the time in the record must still advance by a second, because
-    // client-go compares whole seconds.
+    // The time of day does not advance. After a second, the time in the record must still advance by a second, because client-go compares
+    // whole seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);

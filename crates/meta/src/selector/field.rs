@@ -152,7 +152,7 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value of the requirement, with which the field is compared.
+    /// Returns the value that the field is compared with.
     pub fn value(&self) -> &str {
         &self.value
     }

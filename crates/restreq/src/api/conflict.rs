@@ -70,10 +70,9 @@ pub enum OperationResult {
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object with the key of `object`, applies `change` to it, and updates it. If there is no stored object,
-    /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written.
-    /// After a conflict, or if a create fails because the object exists, the method starts again with the read. It makes at most
-    /// five attempts.
+    /// Reads the stored object with the key of `object`, applies `change`, and updates the stored object. If there is no stored object,
+    /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written. After a
+    /// conflict, or if a create fails because the object exists, the method starts again with the read. It makes at most five attempts.
     ///
     /// `T` must model all fields of the object. The update drops fields that `T` does not have. If `T` does not model all fields,
     /// use [`apply`](Self::apply).

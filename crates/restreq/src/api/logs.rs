@@ -231,7 +231,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The number of bytes at the start of the buffer in which no line end was found.
+    /// The length of the start of the buffer that was already searched for a line end, in bytes.
     searched: usize,
 }
 

@@ -40,8 +40,8 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch after `timeout_seconds`. If the watch is open but silent for `WATCH_GRACE`
-        // longer than that, the connection counts as lost.
+        // The server ends the watch after `timeout_seconds`. If the watch is still open and silent `WATCH_GRACE` later,
+        // the connection counts as lost.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }

@@ -9,7 +9,7 @@ use super::Api;
 use super::options::with_list_options;
 use crate::Error;
 
-/// The form in which a client requests objects.
+/// The representation of objects that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::Api;
 
-/// The properties of a token. The default requests a token for the API server, with the server's default lifetime.
+/// The properties of a requested token. The default requests a token for the API server, with the server's default
+/// lifetime.
 ///
 /// # Examples
 ///

@@ -148,7 +148,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object with its conditions. They are stored separately, because `T` may have no field for them.
+/// An object with its conditions. The conditions are stored separately, because `T` may have no field for conditions.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,

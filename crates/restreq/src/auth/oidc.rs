@@ -27,7 +27,7 @@ pub(crate) struct OidcLogin {
     issuer: RestClient,
     /// The scheme and authority of the issuer's URL.
     origin: String,
-    /// The path of the issuer's URL, under which it serves its discovery document.
+    /// The path of the issuer's URL. The path of the discovery document begins with this path.
     path: String,
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,

@@ -87,8 +87,8 @@ struct Issued {
     since: Instant,
     /// The time at which to renew the credentials. `None` means only after the server rejects them.
     until: Option<Instant>,
-    /// The time at which the credentials were issued. `None` if the server did not reject the previous credentials and the new credentials
-    /// differ from them.
+    /// The time at which the credentials were issued. `None` if the server did not reject the previous credentials, and the previous and
+    /// the new credentials differ.
     replaced: Option<Instant>,
 }
 
@@ -189,7 +189,7 @@ impl<S: Source> Shared<S> {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // The run may have been given up before it finished.
+            // Another request may have given up the run before it finished.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),

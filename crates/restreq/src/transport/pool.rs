@@ -100,7 +100,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Other requests can use the connection that is dialled for it.
+    /// Removes a waiting request. Other requests can use the connection that was dialled for this request.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -133,7 +133,7 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Gives up `dials` dials that do not finish. Also gives up connections that are at least `max_wait` old and whose
+    /// Gives up `dials` dials that do not finish. Also gives up connections that are at least `max_wait` old if their
     /// settings have not arrived. Dials again for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;

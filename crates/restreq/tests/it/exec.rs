@@ -275,7 +275,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // Advance the clock repeatedly, because the test does not know when the wait for the second attempt begins.
+            // Advance the clock repeatedly, because the test cannot detect when the wait for the second attempt begins.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;

@@ -345,7 +345,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
         let request = client.get();
         let mut sending = tokio::spawn(async move { request.send().await });
         soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
-        // Advance the clock repeatedly, because the test does not know when the wait begins.
+        // Advance the clock repeatedly, because the test cannot detect when the wait begins.
         for _ in 0..4 {
             skip(6).await;
             if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {

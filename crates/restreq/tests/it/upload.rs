@@ -1,4 +1,4 @@
-//! Uploads to which a server responds before it has read them.
+//! Uploads whose server responds before it has read the whole upload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -29,7 +29,7 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// The index of each item in a list. Equal items have the index of the first of them.
+/// The index of each item in a list. All equal items have the index of the first equal item.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,

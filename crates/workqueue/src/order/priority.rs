@@ -28,8 +28,8 @@ pub struct Priority {
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, a place is a time, otherwise a counter.
     next: u64,
-    /// With ageing, the times of the keys whose place is not their time, by place. A key has such a place if it became due earlier than a
-    /// key that was pushed before it.
+    /// With ageing, the place of a key usually equals its time. This map contains the times of all other keys, by place. These keys became
+    /// due earlier than a key that was pushed before them.
     since: BTreeMap<u64, u64>,
 }
 

@@ -96,8 +96,8 @@ type Taken = mpsc::Sender<u32>;
 /// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// A worker that finishes each key immediately, except `busy`. With `busy`, it adds `keys` more keys and blocks its thread until other
-/// workers have taken them.
+/// A worker that finishes each key immediately, except `busy`. With `busy`, the worker adds `keys` more keys, and blocks its thread until
+/// other workers have taken the new keys.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {

@@ -131,7 +131,7 @@ pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRec
 }
 
 impl World {
-    /// Starts a process. The previous process on the same machine is killed while it awaits.
+    /// Starts a process. The previous process on the same machine is killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
