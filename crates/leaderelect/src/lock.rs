@@ -173,8 +173,8 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the lock. If the work uses the same client, a renewal may wait in the client's rate
-/// limiter behind requests of the work, until the term ends.
+/// Use a separate client for the lock. If the work uses the same client, a renewal may wait in the client's rate limiter behind requests of
+/// the work. The term may end during this wait.
 ///
 /// # Examples
 ///

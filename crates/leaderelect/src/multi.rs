@@ -14,11 +14,10 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
 /// Two locks that are held together: client-go's `MultiLock`, for `configmapsleases` and `endpointsleases`.
 ///
-/// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two
-/// rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout changes from the
-/// annotation to both halves. The second rollout changes from both halves to the Lease. Programs that use only the
-/// annotation and programs that use only the Lease do not see each other, so they must not run at the same time. The
-/// primary object must exist while any program uses both halves.
+/// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two rollouts. The
+/// annotation is the primary half, and the Lease is the secondary half. The first rollout changes from the annotation to both halves. The
+/// second rollout changes from both halves to the Lease. Programs that use only the annotation do not detect programs that use only the
+/// Lease. Therefore, they must not run at the same time. The primary object must exist while any program uses both halves.
 ///
 /// # What is guaranteed
 ///

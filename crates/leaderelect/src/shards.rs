@@ -71,9 +71,9 @@ impl Default for ShardsConfig {
 ///   shards](ShardsConfig::shards). The number is part of the lease names. A replica that has taken a shard lists all
 ///   leases before it begins to work.
 /// - After a replica dies, another replica works on its shards when their leases have expired. The delay after the last
-///   renewal is the sum of a `lease_duration`, up to 120 ms, and the time of three requests: a GET and a PUT take the
-///   lease, and a LIST checks for replicas with another number of shards.
-/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms plus the time of four requests: a
+///   renewal is at most a `lease_duration` plus 120 ms plus the time of three requests. A GET and a PUT take the lease,
+///   and a LIST checks for replicas with another number of shards.
+/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms plus the time of four requests. A
 ///   GET and a PUT release the lease, and then the next leader sends a PUT and a LIST.
 /// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the
 ///   `retry_period`. The third replica would take it after four times the `retry_period`, and so on. That replica keeps

@@ -41,7 +41,7 @@ pub enum WatchEvent<T> {
     Error(Box<Status>),
 }
 
-/// A bookmark. All events up to the revision in it have been sent.
+/// A bookmark. All events up to its revision have been sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision.

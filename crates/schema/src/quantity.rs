@@ -270,7 +270,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
     Ok(number.rounded(FINEST))
 }
 
-/// Returns whether Go parses the number into a 64-bit integer. Go keeps the text only of such numbers.
+/// Returns whether Go parses the number into a 64-bit integer. Go keeps the text unchanged only for such numbers.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {

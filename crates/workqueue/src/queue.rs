@@ -47,8 +47,7 @@ use crate::sync::Arc;
 ///
 /// # Panics
 ///
-/// Each method, and the drop of a guard, propagates a panic of user code that runs under the lock and of a waker that it calls. The
-/// queue stays usable:
+/// Methods and drops of guards propagate panics of two kinds: of user code that runs under the lock, and of wakers. The queue stays usable:
 ///
 /// - A call that dequeued a key returns the key. The panic hook reports the panic, and the call does not propagate the panic.
 /// - A key whose `Clone` panicked is done.
@@ -63,7 +62,7 @@ use crate::sync::Arc;
 ///
 /// # Known limits
 ///
-/// - The latency is not bounded while all threads of the tokio runtime that sets the timer are busy, even if another runtime is idle.
+/// - The tokio runtime that sets the timer may have no idle thread. Then the latency is not bounded, even if another runtime is idle.
 ///   Queues that several runtimes share can use [`StdClock`] instead.
 /// - The queue frees the memory of a burst of keys only when it is empty. A single delayed key prevents this.
 /// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
@@ -168,7 +167,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
     /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls stay the same, with one
-    /// exception: a panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
+    /// exception. A panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }

@@ -315,8 +315,8 @@ impl Machine {
     ///
     /// - Without a watch: after the usual pause. If the record expires earlier, and at least a `retry_period` from now,
     ///   at the expiry.
-    /// - With a watch: at the expiry. If the watch reports no event for the time of up to four renewals, after that
-    ///   time, because only a read can distinguish a silent watch from a dead leader.
+    /// - With a watch: at the expiry. If the watch reports no event for the time of up to four renewals, the candidate
+    ///   reads after that time. Only a read can distinguish a silent watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;

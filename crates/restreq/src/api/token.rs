@@ -63,8 +63,12 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, `Invalid` for a lifetime below 10 minutes, an error if this is not an `Api` for
-    /// serviceaccounts, or any other error of a request.
+    /// Returns one of these errors:
+    ///
+    /// - `NotFound` if the ServiceAccount does not exist.
+    /// - `Invalid` for a lifetime below 10 minutes.
+    /// - An error if this is not an `Api` for serviceaccounts.
+    /// - Any other error of a request.
     ///
     /// # Examples
     ///

@@ -128,8 +128,8 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns whether `new` is the same login: the client and the issuer are equal, and its refresh token is the initial or the
-    /// current refresh token of this login.
+    /// Returns whether `new` is the same login. In this case, the client and the issuer are equal, and the refresh token of `new` is the
+    /// initial or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());

@@ -116,9 +116,9 @@ impl HttpBody {
     /// Returns a guard. If the guard is dropped before the body has ended, the body ends with an error.
     ///
     /// Without the guard, HTTP/2 would continue to send the body after the response was dropped. hyper polls the body
-    /// only when it can send more. If a server responds early, does not read any more and does not reset the stream,
-    /// the body is dropped only at the end of the connection. A body that is completely in memory does not need a
-    /// guard.
+    /// only when it can send more. A server may respond early without reading the remaining body or resetting the
+    /// stream. The body is then dropped only at the end of the connection. A body that is completely in memory does not
+    /// need a guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;

@@ -28,8 +28,8 @@ pub(super) enum Protocol {
 ///   are as many dials as the waiting requests need.
 /// - An HTTP/2 connection has one stream until the server's settings are known.
 /// - If a dial fails and the remaining dials cannot serve all waiting requests, the oldest waiting requests fail. If a
-///   dial does not finish and a request has waited too long, the pool gives up the dial, and dials again for the other
-///   waiting requests.
+///   dial does not finish and a request has waited too long, the pool gives up the dial. It then dials again for the
+///   other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.

@@ -45,9 +45,9 @@ const HTTP1: &[u8] = b"http/1.1";
 
 /// The certificates and keys of a configuration, including those in files.
 ///
-/// Files are checked when a request is sent, at most every 10 s. New content is used only if all files are valid
-/// together. Therefore, a certificate is never combined with a wrong key, and a partly written file has no effect. If a
-/// CA bundle is partly written, its complete certificates are used until the next check.
+/// Files are checked when a request is sent, at most every 10 s. New content is used only if the files are valid in
+/// combination. Therefore, a certificate is never combined with a wrong key, and a partly written file has no effect.
+/// If a CA bundle is partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.

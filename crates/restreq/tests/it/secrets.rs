@@ -1,5 +1,4 @@
-//! Tests that secrets of a configuration are never printed: not by `Debug`, not in errors or their sources, and not in
-//! the log.
+//! Tests that `Debug`, errors, sources of errors and log lines never contain secrets of a configuration.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;

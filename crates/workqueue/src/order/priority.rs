@@ -47,8 +47,8 @@ impl Priority {
 
     /// Creates an order with ageing. A key gains one level for each `step` that it waits, and keeps the gain when its priority is raised.
     ///
-    /// A key of priority `p` that was queued (or whose delay ended) at time `t` is dequeued before every key of priority `q > p` that is
-    /// queued after `t + (q - p) * step`.
+    /// Let `t` be the time at which a key of priority `p` was queued or its delay ended. The key is dequeued before every key of priority
+    /// `q > p` that is queued after `t + (q - p) * step`.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }
     }

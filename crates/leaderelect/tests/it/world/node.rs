@@ -42,7 +42,7 @@ pub(crate) struct Node {
     /// The time until which client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// The latest time at which its running effects end, on the clock of this node.
+    /// The latest time at which a running effect of this node ends, on the clock of this node.
     pub(crate) effects: Vec<Duration>,
     /// The ends of effects that were running at a suspend. Their timeouts use a clock that stops during a suspend, so the effects may
     /// last longer than the term. Only a fencing token would stop them. They are counted, but they break no rule.

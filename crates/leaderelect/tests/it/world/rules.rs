@@ -183,7 +183,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // S6 and S15: the new leader has seen the record unchanged for the duration in it, even if clocks were set.
+            // S6 and S15: the new leader has seen the record unchanged for the duration in the record, even if clocks
+            // were set.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
