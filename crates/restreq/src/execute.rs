@@ -559,8 +559,7 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the instant at which a duration from now ends, and the duration. Returns `None` if the clock cannot represent
-/// the instant.
+/// Adds a duration to the current instant. Returns the sum and the duration. Returns `None` if the clock cannot represent the instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
