@@ -136,7 +136,7 @@ struct Leading {
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if only a write in doubt may have begun a term.
+    /// The term to release. `None` if it is unknown whether a write has begun a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
@@ -168,8 +168,8 @@ struct Doubt {
     sent: Now,
 }
 
-/// The maximum number of writes in doubt that are remembered. The oldest are forgotten first. If a forgotten write was stored after
-/// all, the machine treats its record as another contender's. This is safe, but delays the next term.
+/// The maximum number of remembered writes with an unknown result. The oldest writes are forgotten first. If a forgotten write was stored
+/// after all, the machine treats its record as another contender's. This is safe, but delays the next term.
 const MAX_DOUBTS: usize = 8;
 
 /// The maximum random wait of a candidate after a record has expired. With a hundred candidates, most of them observe the next
@@ -555,7 +555,7 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// If `found` is a write in doubt, returns when that write was sent.
+    /// If `found` is the state after a write with an unknown result, returns when that write was sent.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }

@@ -208,8 +208,9 @@ impl Machine {
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets writes in doubt that can no longer be stored, because the version that they replace is gone. If the lock
-    /// is deleted and a forgotten write then creates it, the new lock counts as another contender's.
+    /// Forgets writes with an unknown result that can no longer be stored, because the lock no longer has the version
+    /// that they replace. If the lock is deleted and a forgotten write then creates it, the new lock counts as another
+    /// contender's.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }

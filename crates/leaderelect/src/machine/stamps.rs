@@ -1,8 +1,8 @@
 //! The times in written records.
 //!
-//! Each written record has a later time than the previous record. Therefore, a record in doubt is never confused with
-//! another record, and each renewal is a change for candidates. Candidates compare records. Without different times, a
-//! candidate that was partitioned could see an identical record again.
+//! Each written record has a later time than the previous record. Therefore, a record that may have been stored is
+//! never confused with another record, and each renewal is a change for candidates. Candidates compare records. Without
+//! different times, a candidate that was partitioned could see an identical record again.
 //!
 //! Coordinated elections are an exception. There, candidates do not compare records, and the control plane compares the
 //! times with its own time of day. Therefore, if the time of day is set far back, the times in records also go back.
