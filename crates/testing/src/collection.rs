@@ -177,7 +177,7 @@ impl<T> Collection<T> {
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     /// Creates or replaces an object including its status, and returns it as stored.
     ///
-    /// The object is stored without changes. The collection fills in missing values: the uid, the times and the
+    /// The collection keeps the values of the object, and fills in missing values: the uid, the times and the
     /// generation. The generation increases if anything except metadata and status changes. The resourceVersion is
     /// always the next revision, so there are no conflicts.
     ///

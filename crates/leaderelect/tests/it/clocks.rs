@@ -124,7 +124,7 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(6.0, 2), []);
-        // These are slightly less and slightly more than a lease duration and a renew deadline without a read.
+        // The times without a read are slightly less and slightly more than the sum of a lease duration and a renew deadline.
         let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }

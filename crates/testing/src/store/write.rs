@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object without changes. Fills in only the resourceVersion and missing values: uid, times
-    /// and generation.
+    /// Creates or replaces an object. Keeps its values, and fills in only the resourceVersion and missing values: uid,
+    /// times and generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
