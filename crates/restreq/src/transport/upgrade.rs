@@ -41,8 +41,8 @@ pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Sends a request over a separate connection. Returns the response, with the connection if the server accepts the
-/// upgrade, and otherwise with its body.
+/// Sends a request over a separate connection. Returns the response. If the server accepts the upgrade, the response
+/// contains the connection. Otherwise it contains the body.
 ///
 /// The connection is not pooled, because it belongs to the caller after the upgrade.
 pub(super) async fn round_trip(

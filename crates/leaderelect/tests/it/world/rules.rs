@@ -175,7 +175,7 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // S13: a record with the node's name that the node has not written counts as another holder's.
+        // S13: if the node has not written a record with the node's name, the record counts as another holder's.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
