@@ -119,7 +119,7 @@ mod tests {
             ("a: 1\n\tb: 2", "line"),
             ("current-context: \"a\\/b\"", "escape"),
             ("a: *b", "line 1"),
-            ("a: &a [*a]", "itself"),
+            ("a: &a [*a]", "contains the alias"),
             ("<<: 3", "<<"),
         ] {
             let error = fault(text);

@@ -156,7 +156,7 @@ async fn metadata_only_api_reads_but_never_replaces() {
         soon(api.update_status(&read, &options)).await.unwrap_err(),
         soon(api.apply(&read, &options)).await.unwrap_err(),
     ] {
-        assert!(error.to_string().contains("patch them instead"), "{error}");
+        assert!(error.to_string().contains("send a patch instead"), "{error}");
     }
     assert_eq!(server.seen().len(), 5, "nothing was sent");
 }
