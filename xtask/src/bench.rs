@@ -25,9 +25,9 @@
 //! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). If servers are compared, each side has its own server, and `--processes ID,ID` contains the
 //! process IDs of that server ([`Around::Servers`]).
 //!
-//! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that other
-//! programs on the machine affect all sides. Each [`Measure`] makes one row of medians. The *ratio* is the number of times that our side is
-//! better than the best peer: 2.0 is half the cost, 0.5 is double the cost. If a peer's tool is missing (no `go`), or the peer does not
+//! The sides of a workload run in turn (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For published
+//! figures, each side runs at least [`Workload::runs`] times. Each [`Measure`] makes one row of medians. The *ratio* compares our side with
+//! the best peer: 2.0 means half the cost, and 0.5 means double the cost. If a peer's tool is missing (no `go`), or the peer does not
 //! build, its column stays empty and the output has the reason.
 //!
 //! Published figures belong to one commit. Therefore, `--docs` needs an idle machine, and a clean tree that does not change during the
@@ -173,7 +173,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs of short workloads. It is large because their figures vary most.
+/// The number of runs of short workloads. It is large because the figures of short workloads vary most.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
@@ -184,7 +184,7 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let names = || AREAS.iter().map(|area| area.name).collect::<Vec<_>>().join(", ");
-    let Some(name) = &flags.area else { bail!("name an area, one of: {}", names()) };
+    let Some(name) = &flags.area else { bail!("specify an area: one of {}", names()) };
     let area = AREAS.iter().find(|area| area.name == name);
     let area = area.with_context(|| format!("no area {name:?}; there are: {}", names()))?;
     let runs = |workload: &Workload| flags.runs.unwrap_or(if flags.quick { 1 } else { workload.runs });
@@ -206,7 +206,7 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
         bail!("--json and --docs need the full size: {name:?} needs at least {runs} runs");
     }
     if flags.docs && flags.only.is_some() {
-        bail!("--docs needs all workloads of an area; --only would drop the others from the page");
+        bail!("--docs needs all workloads of an area; --only would remove the other workloads from the page");
     }
     let commit = conditions::commit(sh)?;
     if flags.docs && commit.changed {
@@ -225,7 +225,7 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
         println!("column {peer} is empty: {why}");
     }
     if keep && conditions::commit(sh)? != commit {
-        bail!("the tree changed during the measurement: nothing is written");
+        bail!("the tree changed during the measurement, so no file is written");
     }
     if let Some(file) = &flags.json {
         write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;

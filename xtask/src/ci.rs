@@ -111,7 +111,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 let own = sh.clone();
                 waiting.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. The steps that wait end later, so no line gets between.
+                // Show which step runs. Steps that mostly wait end later, so they do not print a line in between.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));

@@ -115,7 +115,7 @@ impl Server {
         let mut server = Self(server.context("cannot start the embedded server")?);
         let mut url = String::new();
         // The server prints its URL when it is ready.
-        BufReader::new(server.0.stdout.take().context("it has no output")?).read_line(&mut url)?;
+        BufReader::new(server.0.stdout.take().context("the embedded server has no output")?).read_line(&mut url)?;
         ensure!(url.starts_with("https://"), "the embedded server did not start");
         Ok(server)
     }
@@ -123,7 +123,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // The process may have already ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }

@@ -10,37 +10,37 @@ xflags::xflags! {
     cmd xtask {
         /// Run the side-by-side benchmarks of one area and print the table.
         cmd bench {
-            /// The area, one of those `cargo xtask bench --list` names.
+            /// The area. `cargo xtask bench --list` prints all areas.
             optional area: String
 
             /// List the areas.
             optional --list
-            /// Write the rows to this file as JSON. Needs at least 9 runs, as --docs does.
+            /// Write the rows to this file as JSON. Needs at least 9 runs, like --docs.
             optional --json file: PathBuf
             /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. Needs a clean tree.
             optional --docs
             /// Run only the workloads whose name contains this text.
             optional --only name: String
-            /// The number of runs of each side; 9 by default.
+            /// The number of runs of each side. The default is 9.
             optional --runs n: usize
             /// Run each side once on a small part of each workload, as a smoke test.
             optional --quick
         }
 
-        /// Run all checks of the project, one line a step.
+        /// Run all checks of the project, and print one line per step.
         cmd ci {
-            /// Run only this step; may be repeated.
+            /// Run only this step. The flag may be repeated.
             repeated --only step: String
             /// List the steps.
             optional --list
         }
 
-        /// Start the project of an operator, outside of this workspace, from crates/pintle/template.
+        /// Create the project of an operator outside of this workspace, from crates/pintle/template.
         cmd new-operator {
             /// The name of the project, in kebab-case, such as website-operator.
             required name: String
 
-            /// The folder to write; NAME next to this repository by default.
+            /// The folder of the project. The default is NAME next to this repository.
             optional --path dir: PathBuf
         }
 
@@ -50,22 +50,22 @@ xflags::xflags! {
         /// Build the rustdoc site.
         cmd docs {}
 
-        /// Replay the recorded answers of a real kube-apiserver (crates/conformance).
+        /// Replay recorded cases of a real kube-apiserver (crates/conformance).
         cmd conformance {
-            /// Check a server against the cases: the embedded one, or the one at --url.
+            /// Replay the cases against the embedded server, or against the server at --url.
             optional --server
             /// Run the client's scenarios on the kube-apiserver and etcd in the folder KUBEBUILDER_ASSETS. Needs openssl.
             optional --client
-            /// Run a fleet of electors, including client-go's if `go` is installed, on that server or on the embedded one.
+            /// Run a fleet of electors on the server in KUBEBUILDER_ASSETS or on the embedded server. Includes client-go if `go` is installed.
             optional --fleet
-            /// Run a controller's scenario on the embedded server with foreign clients: kubectl, client-go, kube, Python, JavaScript,
+            /// Run the scenario of a controller on the embedded server with other clients: kubectl, client-go, kube, Python, JavaScript,
             /// fabric8.
             optional --clients
-            /// With --clients: a client whose tool is not installed counts as failed.
+            /// With --clients, count a client as failed if its tool is not installed.
             optional --all
-            /// Compare the embedded server with that kube-apiserver on the manifests below this folder (docs/CONFORMANCE.md).
+            /// Compare the embedded server with the kube-apiserver in KUBEBUILDER_ASSETS on the manifests below this folder (docs/CONFORMANCE.md).
             optional --compare dir: PathBuf
-            /// Check this server instead of the embedded one.
+            /// Use this server instead of the embedded server.
             optional --url url: String
             /// An administrator's token for the server at --url.
             optional --token token: String
@@ -73,20 +73,20 @@ xflags::xflags! {
             optional --ca file: PathBuf
             /// Accept any certificate.
             optional --insecure
-            /// Run only cases whose name contains this, without checking the list of failing cases. With --clients: run only these,
-            /// separated by commas; each of them has to run.
+            /// Run only cases whose name contains this text, without checking the list of failing cases. With --clients, run only these clients,
+            /// separated by commas, and count a skipped client as failed.
             optional --only text: String
             /// Print every difference.
             optional -v, --verbose
-            /// The number of cases that run at once.
+            /// The number of concurrent cases.
             optional --at-once n: usize
-            /// Write the results to crates/conformance/failing.txt.
+            /// Rewrite crates/conformance/failing.txt and docs/CONFORMANCE.md with the results.
             optional --update
-            /// Read the cases from this folder instead of the packed ones.
+            /// Read the cases from this folder instead of the packed cases.
             optional --cases dir: PathBuf
             /// Write one line per case: name, verdict, seconds, first difference.
             optional --tsv file: PathBuf
-            /// Pack the cases of this folder into the repository, and replay nothing.
+            /// Pack the cases of this folder into the repository without replaying them.
             optional --pack dir: PathBuf
         }
     }

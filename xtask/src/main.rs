@@ -66,13 +66,13 @@ fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
 
 /// Returns the packages of the workspace.
 fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
-    metadata(sh)?["packages"].as_array().cloned().context("cargo metadata names no packages")
+    metadata(sh)?["packages"].as_array().cloned().context("cargo metadata contains no packages")
 }
 
 /// Returns cargo's target folder.
 fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     let metadata = metadata(sh)?;
-    let folder = metadata["target_directory"].as_str().context("cargo metadata names no target_directory")?;
+    let folder = metadata["target_directory"].as_str().context("cargo metadata contains no target_directory")?;
     Ok(PathBuf::from(folder))
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn run(sh: &Shell, flags: &NewOperator) -> anyhow::Result<ExitCode> {
     println!("  cd {}", folder.display());
     println!("  cargo test      # needs no cluster");
     println!("  cargo run       # on the cluster of your kubeconfig");
-    println!("README.md says how to make it yours.");
+    println!("README.md describes how to change the operator.");
     Ok(ExitCode::SUCCESS)
 }
 

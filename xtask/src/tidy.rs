@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: checks the rules of this repository. No other tool checks them.
+//! `cargo xtask tidy`: checks rules of this repository that no other tool checks.
 
 mod circles;
 mod crates;

@@ -26,7 +26,7 @@ pub struct Case {
     /// The rows of the behaviour table that the case covers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
-    /// The Kubernetes release from which the case was recorded.
+    /// The release of Kubernetes that sent the recorded responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The steps, in order.

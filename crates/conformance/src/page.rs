@@ -24,7 +24,7 @@ does not match the results. With `--update` it writes the page.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
-client on them, one after the other. It needs these programs, so it is run by hand. Neither CI nor `--update` changes this section. The
+client on them, one after the other. It is run by hand, because it needs these programs. CI and `--update` do not change this section. The
 results are from kube-apiserver 1.36.1 and the client at about commit dcbc07e. Later changes are not included.
 
 | scenarios | what they test | passed | failed |
@@ -40,23 +40,23 @@ The first group also runs in all tests, on the embedded server. The second group
 const COMPARE: &str = "## Comparison on your own manifests
 
 `cargo xtask conformance --compare DIR` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS`, and an embedded server
-without controllers. It sends each YAML or JSON document below `DIR` to both and compares the responses field by field.
+without controllers. It sends each YAML or JSON document below `DIR` to both servers and compares the responses field by field.
 
-1. CustomResourceDefinitions are created first. The comparer waits until each is established, then compares the definition and the
-   discovery and OpenAPI documents of its versions. Real servers publish these late, so it retries for ten seconds. In OpenAPI documents
-   it ignores the types that all definitions share and the descriptions of paths.
+1. CustomResourceDefinitions are created first. The command waits until each definition is established. Then it compares the definition,
+   and the discovery and OpenAPI documents of its versions. Real servers publish these documents late, so the command retries for ten
+   seconds. In OpenAPI documents, it ignores the types that all definitions share, and the descriptions of paths.
 2. Documents without a namespace follow one by one. Documents with a namespace follow concurrently (`--at-once`), each in a new namespace.
-3. Each document is sent as a strict dry-run create and as a create. If the create succeeds: get, table, server-side apply twice, merge patch,
-   PUT, status GET and PUT, list, list as a table, delete, and get again.
+3. Each document is sent as a strict dry-run create and as a create. If the create succeeds, these requests follow: get, table, server-side
+   apply twice, merge patch, PUT, status GET and PUT, list, list as a table, delete, and get again.
 4. Placeholders replace uids, resourceVersions, times, generated names, addresses of Services, node ports and ages. Real servers return the
    causes of a rejected custom resource and the resources of a discovery document in random order, so both are sorted. Descriptions of
    table columns are ignored.
 
-The output has one line per cause. A cause is a kind, a path with `*` for indexes, and the type of difference: `missing` or `added` in the
-embedded server's response, another `value`, other `words`, or two status codes. `-v` lists the documents of each cause. The exit code is 0
-if there are no differences.
+The output has one line per cause. A cause consists of a kind, a path with `*` for indexes, and the type of difference. The types are
+`missing` and `added` in the embedded server's response, a different `value`, different `words`, and two status codes. `-v` lists the documents of each
+cause. The exit code is 0 if there are no differences.
 
-Differences in webhooks and conversion are expected: the next section lists features without effect.
+Differences in webhooks and conversion are expected. The next section lists the features without effect.
 
 ";
 
@@ -78,7 +78,7 @@ pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<Stri
     page.push_str(CLIENT);
     page.push_str(COMPARE);
     page.push_str("## Accepted without effect\n\n");
-    page.push_str("A real server acts on these features, the embedded one does not. A write that relies on one returns a `Warning`.\n\n");
+    page.push_str("These features have an effect on a real server, but not on the embedded server. A write that relies on such a feature returns a `Warning`.\n\n");
     page.push_str("| feature | reason |\n|---|---|\n");
     for (feature, reason) in ApiServer::WITHOUT_EFFECT {
         let _ = writeln!(page, "| {feature} | {reason} |");

@@ -133,7 +133,7 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names. These are two of them.
+    /// The definitions have different names. The values are two of the names.
     Names(String, String),
     /// The number of stored versions is not one. The value is this number.
     Stored(usize),

@@ -71,7 +71,7 @@
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
 //! - An integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
-//! - Formats that kube-apiserver does not know, such as `uint32`, are removed. The bounds are kept.
+//! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
 //! A recursive type has no structural schema. For such a type, [`crd`](CustomResource::crd) panics with a message that contains the field

@@ -134,8 +134,8 @@ impl EventBroadcaster {
     /// Adds a sink that writes events of `events.k8s.io/v1` through `api`. Repetitions become a series. The count of a series is written
     /// with the second event, at the [refresh interval](SeriesConfig::refresh), when it [ends](SeriesConfig::finish), and at shutdown.
     ///
-    /// If the server's response to the first event shows that the server does not have this API, the sink writes events of `v1` through
-    /// `fallback`, as [`start_recording_to_sink`](Self::start_recording_to_sink) does.
+    /// The server's response to the first event shows whether the server has this API. If it does not, the sink writes events of `v1`
+    /// through `fallback`, as [`start_recording_to_sink`](Self::start_recording_to_sink) does.
     ///
     /// Unlike `v1`, this API requires that the component is a qualified name, such as `example.com/website-controller`. The sink sets a
     /// missing action to the reason, and a missing host to the name of this machine. It shortens a message to at most 1024 bytes, and a
@@ -216,7 +216,7 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns the host name. In a pod, this is the pod's name.
+/// Returns the host name. In a pod, the host name is the name of the pod.
 fn host() -> String {
     let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);

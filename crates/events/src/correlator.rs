@@ -18,14 +18,14 @@ pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 /// The limits of a [`Correlator`]. The defaults are the same as in client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// The number of different messages about the same subject from which on messages are combined. For example, with 10, the
-    /// tenth message and all later messages are combined into one event. The default is 10.
+    /// The number of different messages about one subject at which messages begin to be combined. For example, with 10, the tenth message
+    /// and all later messages are combined into one event. The default is 10.
     pub max_similar: usize,
     /// The maximum time between two messages that are combined. The default is 10 minutes.
     pub similar_interval: Duration,
     /// The burst of the spam filter: the number of events of one flow that may be written without a pause. The default is 25.
     pub spam_burst: u32,
-    /// The interval at which one more event of a flow may be written after the burst. The default is 5 minutes.
+    /// After the burst, one more event of a flow may be written in each interval of this length. The default is 5 minutes.
     pub spam_refill: Duration,
     /// The maximum number of remembered flows, and also of remembered groups of similar events and of remembered stored events.
     /// It is at least 1. The default is 4096.
@@ -63,7 +63,7 @@ impl fmt::Debug for CorrelatorConfig {
 
 /// Limits the number of events that are written. It counts repetitions, combines similar events, and limits the rate of events.
 ///
-/// It takes an event and the current time, and returns what the caller must write. It does no I/O and reads no clock.
+/// Each call takes an event and the current time, and returns the action for the caller. It does no I/O and reads no clock.
 ///
 /// # Examples
 ///
@@ -107,7 +107,7 @@ struct Known {
     resource_version: String,
 }
 
-/// What the caller must do with an event.
+/// The action that the caller must take for an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Create it.
@@ -135,7 +135,7 @@ impl Correlator {
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Records an event, and returns what the caller must do with it.
+    /// Records an event, and returns the action that the caller must take for it.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);

@@ -162,7 +162,7 @@ pub struct EventSource {
     /// The name of the program, such as `website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// The node on which the program runs, if this is relevant.
+    /// The node on which the program runs, if the node is relevant.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }

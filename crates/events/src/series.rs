@@ -125,7 +125,7 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. If this is the second event, it starts a series, and the function returns the event.
+    /// Counts a repetition. The second event starts a series, and the function returns that event.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

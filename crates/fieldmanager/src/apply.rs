@@ -29,7 +29,7 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 pub struct Applied {
     /// The object, including `managedFields`. The defaults of new fields are not set yet, and values may not fit Go's types.
     pub object: Json,
-    /// Whether the object changed, ignoring `managedFields`. If it did not change, `object` is the live object.
+    /// Whether the object changed, ignoring `managedFields`. If this is false, `object` is the live object.
     pub changed: bool,
 }
 

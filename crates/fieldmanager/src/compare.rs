@@ -75,8 +75,8 @@ pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value. It comes from the type, except for JSON of any shape. For such JSON, it comes from the value,
-/// and null counts as a map.
+/// The shape of a value. The type determines the shape, except for JSON of any shape. For such JSON, the value
+/// determines the shape, and null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,

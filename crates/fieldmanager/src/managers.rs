@@ -93,7 +93,7 @@ impl Managers {
         }
     }
 
-    /// Merges the oldest entries of updaters of a version into one entry until the limit is met.
+    /// Merges the oldest updater entries of each version until the number of entries is within the limit.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
         if count <= MAX_UPDATERS {

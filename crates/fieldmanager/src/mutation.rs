@@ -12,8 +12,11 @@ use super::merge::merge;
 ///
 /// # Errors
 ///
-/// Returns a text of kube-apiserver if the configuration does not fit the schema, if it contains a list, map or struct that server-side apply owns
-/// as a whole, or if list items have no identity.
+/// Returns a text of kube-apiserver in these cases:
+///
+/// - The configuration does not fit the schema.
+/// - The configuration contains a list, map or struct that server-side apply owns as a whole.
+/// - List items have no identity.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let of = schema.root();
     let errors = check(of, configuration);

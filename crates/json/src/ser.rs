@@ -141,7 +141,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // The length comes from a `Serialize` implementation and may be wrong.
+        // A `Serialize` implementation provides the length, and the length may be wrong.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 

@@ -18,8 +18,8 @@ use crate::Data;
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Reads `null` as an empty value. kubectl writes an empty list as `null`, and other programs write any empty value as
-/// `null`.
+/// Reads a value, or `null` as the empty value. kubectl writes an empty list as `null`, and other programs write any
+/// empty value as `null`.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

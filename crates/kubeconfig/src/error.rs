@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// There is no kubeconfig, and the program does not run in a pod.
     #[error(
-        "there is no configuration: none in {}, and this is not a pod; name a kubeconfig file or set KUBECONFIG",
+        "there is no configuration: no kubeconfig in {}, and this is not a pod; choose a kubeconfig file or set KUBECONFIG",
         paths(.looked_at)
     )]
     Empty {
@@ -46,7 +46,7 @@ pub enum Error {
         looked_at: Vec<PathBuf>,
     },
     /// The kubeconfig has no current context, and the program requested none.
-    #[error("no context is chosen: set current-context in the kubeconfig, or name a context; {}", choices(.known))]
+    #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
         /// The existing names.
         known: Vec<String>,
@@ -87,7 +87,7 @@ pub enum Error {
     },
     /// Another program is writing the file.
     #[error(
-        "{lock} exists: another program is writing the kubeconfig; if none is, remove that file",
+        "{lock} exists: another program is writing the kubeconfig; if no program is writing, remove the lock file",
         lock = lock.display()
     )]
     Locked {
@@ -133,7 +133,7 @@ impl From<Error> for ApiError {
 pub struct Problem {
     /// The file, if it is known.
     pub file: Option<PathBuf>,
-    /// The line in the file. The first line is 1. For a missing field, this is the line of the parent.
+    /// The line in the file. The first line is 1. For a missing field, the number is the line of the parent.
     pub line: Option<usize>,
     /// The invalid field, such as `clusters["eu-1"].server`.
     pub field: String,
@@ -163,7 +163,7 @@ fn choices(known: &[String]) -> String {
 
 fn paths(paths: &[PathBuf]) -> String {
     match paths {
-        [] => "any place (HOME is not set)".into(),
+        [] => "any directory (HOME is not set)".into(),
         paths => paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
     }
 }

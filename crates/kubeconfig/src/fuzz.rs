@@ -9,7 +9,7 @@ use crate::yaml::{self, Lines};
 use crate::{Kubeconfig, Overrides};
 
 /// Parses a file. If this succeeds, checks that the configuration can be written and read again, with and without its
-/// secrets, and that the line numbers of problems are lines of the file.
+/// secrets. Also checks that the line numbers of problems are lines of the file.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };

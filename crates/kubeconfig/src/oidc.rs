@@ -25,7 +25,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     let optional = |name| provider.config.get(name).filter(|value| !value.expose().is_empty());
     let needed = |name| match optional(name) {
         Some(value) => Ok(value.expose().to_owned()),
-        None => Err(format!("oidc needs {name}; set it")),
+        None => Err(format!("oidc requires {name}; set it")),
     };
     let ca = match (optional("idp-certificate-authority-data"), optional("idp-certificate-authority")) {
         (Some(data), _) => {

@@ -1,5 +1,5 @@
 //! Converts between absolute paths and the relative paths in a kubeconfig file. Relative paths are relative to the
-//! directory of the file. Does no I/O.
+//! directory of the file. This module does no I/O.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -65,7 +65,7 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     }
 }
 
-/// Removes `.` from a path, and `..` if this is possible without access to the file system.
+/// Removes `.` from a path. Also removes `..` if that requires no access to the file system.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

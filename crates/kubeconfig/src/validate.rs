@@ -41,7 +41,7 @@ impl Kubeconfig {
             ("users", self.users.contains_key("")),
         ];
         for (list, _) in nameless.into_iter().filter(|(_, found)| *found) {
-            report.add(list, "an entry has no name; give it one");
+            report.add(list, "an entry has no name; set a name");
         }
         for (name, context) in &self.contexts {
             report.context(name, context, self);
@@ -123,16 +123,16 @@ impl Report {
         self.file.clone_from(&context.origin);
         let at = |member: &str| format!("contexts[{name:?}].{member}");
         match context.cluster.as_str() {
-            "" => self.add(at("cluster"), "no cluster is named; add one"),
+            "" => self.add(at("cluster"), "it is empty; set it to the name of a cluster"),
             cluster if !config.clusters.contains_key(cluster) => {
-                self.add(at("cluster"), format!("cluster {cluster:?} does not exist; add it or name another one"));
+                self.add(at("cluster"), format!("cluster {cluster:?} does not exist; add it or choose another one"));
             }
             _ => {}
         }
         // A context without a user is valid: the client sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
-            self.add(at("user"), format!("user {user:?} does not exist; add it or name another one"));
+            self.add(at("user"), format!("user {user:?} does not exist; add it or choose another one"));
         }
         if !context.namespace.is_empty() && !is_dns_label(&context.namespace) {
             let message =
@@ -146,7 +146,7 @@ impl Report {
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
             // Report only this problem for an empty entry.
-            return self.add(at("server"), "no server is defined; set it to the URL of the API server");
+            return self.add(at("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
@@ -154,7 +154,7 @@ impl Report {
             self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
-            let message = "it excludes a certificate authority; remove one of the two";
+            let message = "it cannot be combined with a certificate authority; remove one of them";
             self.add(at("insecure-skip-tls-verify"), message);
         }
         self.pair(&at("certificate-authority"), &cluster.certificate_authority, &cluster.certificate_authority_data);
@@ -204,14 +204,14 @@ impl Report {
             || !user.impersonate_groups.is_empty()
             || !user.impersonate_extra.is_empty();
         if user.impersonate.is_empty() && more {
-            self.add(at("as"), "as-uid, as-groups and as-user-extra need a user to act as; set \"as\"");
+            self.add(at("as"), "as-uid, as-groups and as-user-extra require a user to impersonate; set \"as\"");
         }
     }
 
     fn exec(&mut self, at: &str, exec: &Exec) {
         const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
         if exec.command.is_empty() {
-            self.add(format!("{at}.command"), "no program is named");
+            self.add(format!("{at}.command"), "it is empty; set it to the program to run");
         }
         if !VERSIONS.contains(&exec.api_version.as_str()) {
             let message = format!("{:?} is not supported; use {} or {}", exec.api_version, VERSIONS[0], VERSIONS[1]);

@@ -21,19 +21,22 @@ impl Files {
     ///   encoding becomes UTF-8.
     /// - A file is written in place, as kubectl does. Its owner, mode, inode and links stay the same. A new file has
     ///   the mode 0600. Missing directories are created.
-    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. Only
-    ///   after a crash during the single write, it can contain a mixture of both. A reader without the lock can also
-    ///   see this mixture for a short time. kubectl truncates the file first, so after a crash of kubectl the file can
-    ///   be empty or incomplete.
-    /// - If the list contains several names of one file, such as links and relative paths, the file is written once,
-    ///   under its first name.
+    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. There
+    ///   is one exception: after a crash during the single write, the file can contain a mixture of both. A reader
+    ///   without the lock can also see this mixture for a short time. kubectl truncates the file first, so after a
+    ///   crash of kubectl the file can be empty or incomplete.
+    /// - If the list contains several names of one file, such as links or relative paths, the file is written only
+    ///   once, under its first name.
     /// - Each file is locked by a file `FILE.lock` next to it. Other programs that use this lock, such as kubectl,
-    ///   cannot write the file at the same time. If `change` panics, the locks are removed and nothing is written.
+    ///   cannot write the file at the same time. If `change` panics, the locks are removed, and no file is written.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`] if another program is
-    /// writing a file, or [`Error::Empty`] if there is no path to write to. In these cases, no file is changed.
+    /// In these cases, no file is changed:
+    ///
+    /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be used.
+    /// - [`Error::Locked`] if another program is writing a file.
+    /// - [`Error::Empty`] if there is no path to write to.
     ///
     /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or its disk is full. In
     /// these cases, that file is unchanged, but other files may have been changed.
@@ -82,9 +85,10 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Locked`] if another program is writing the file, [`Error::Print`] if the configuration contains
-    /// a path that is not UTF-8, and [`Error::Write`] if the file cannot be written. If the file cannot be opened or
-    /// the disk is full, the file is unchanged.
+    /// - [`Error::Locked`] if another program is writing the file.
+    /// - [`Error::Print`] if the configuration contains a path that is not UTF-8.
+    /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file is
+    ///   unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;

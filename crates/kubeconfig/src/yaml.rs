@@ -58,9 +58,13 @@ pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>>
     // not wiped.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
     for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
-        text.push(character.map_err(|_| fault("it begins like UTF-16 and is not"))?);
+        text.push(character.map_err(|_| fault("it begins with a UTF-16 byte order mark, but is not UTF-16"))?);
     }
-    if rest.is_empty() { Ok(text) } else { Err(fault("it begins like UTF-16 and ends within a character")) }
+    if rest.is_empty() {
+        Ok(text)
+    } else {
+        Err(fault("it begins with a UTF-16 byte order mark, but ends within a character"))
+    }
 }
 
 #[cfg(test)]
@@ -115,7 +119,7 @@ mod tests {
             ("a: 1\n\tb: 2", "line"),
             ("current-context: \"a\\/b\"", "escape"),
             ("a: *b", "line 1"),
-            ("a: &a [*a]", "itself"),
+            ("a: &a [*a]", "contains the alias"),
             ("<<: 3", "<<"),
         ] {
             let error = fault(text);

@@ -12,13 +12,13 @@ use crate::{LeaderElectionRecord, LockState, Now, UNKNOWN_LEADER, Version};
 
 pub use finding::{AuditedEnd, Finding};
 
-/// Follows a lock through the writes of all contenders, and reports what happened and what is unsafe.
+/// Follows a lock through the writes of all contenders. It reports the terms of holders, and unsafe events.
 ///
 /// Its inputs are all [reads](Audit::read) and all events of a [watch](Audit::told). Unsafe findings do not depend on
 /// the clocks of the contenders, because the audit uses only the auditor's own clock. The time of a write has two
-/// bounds: it is later than the last read that was sent before it, and earlier than the first observation of the write.
-/// The audit misses changes between its reads. Without a watch, it cannot judge whether a takeover was early, because
-/// an unseen release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
+/// bounds: the write is later than the last read that was sent before the write, and earlier than the first observation
+/// of the write. The audit misses changes between its reads. Without a watch, it cannot judge whether a takeover was
+/// early, because an unseen release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
@@ -129,7 +129,7 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // Set this after the event is processed, because the watch did not report changes before its first event.
+        // Set this flag after the event is processed, because the watch did not report changes before its first event.
         self.is_watched = true;
         findings
     }
@@ -272,7 +272,7 @@ impl Audit {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }
-        // After a deletion, the count starts again.
+        // After a deletion, the count of transitions starts again.
         if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
             let (before, now) = (was.leader_transitions, is.leader_transitions);
             findings.push(Finding::Miscounted { holder: holder.clone(), before, now });

@@ -33,8 +33,8 @@ pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
     /// The interval between reads. Default: one second. With a shorter interval, the bounds for the time of a write are
-    /// closer. Half of the renewal interval is short enough for most findings. If it is zero, there is no pause between
-    /// reads.
+    /// closer. Half of the renewal interval is short enough for most findings. If the interval is zero, there is no
+    /// pause between reads.
     pub period: Duration,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,

@@ -10,8 +10,8 @@ use crate::{Leadership, TermEnd, Version};
 /// The callbacks of an elector: client-go's `LeaderCallbacks`.
 ///
 /// For each term, the elector calls `on_started_leading` once, unless the term is over before the elector is polled. It
-/// calls `on_stopped_leading` once after the work has ended for any reason. An elector that never led calls neither of
-/// them. `on_new_leader` is called in order for each change of the observed holder.
+/// calls `on_stopped_leading` once after the work has ended for any reason. An elector that never led does not call
+/// these two callbacks. `on_new_leader` is called in order for each change of the observed holder.
 ///
 /// # Examples
 ///
@@ -29,8 +29,8 @@ pub struct LeaderCallbacks<W, T> {
     /// The leader's work. It starts with each term and is dropped when the term is over.
     ///
     /// The work should end when [`Leadership::cancelled`] returns. A stopped elector renews the term until the work has
-    /// ended. If the work ends without a request, it ends the election. If the work returns because its term is over,
-    /// the election continues.
+    /// ended. If the work ends without a request to end, the election ends. If the work returns because its term is
+    /// over, the election continues.
     pub on_started_leading: W,
     /// Called at the end of a term, even if its work panicked. Before the call, the elector waits until the work has
     /// ended. It also waits for all concurrent work that [runs](Leadership::run) under the term. If the elector is
@@ -49,7 +49,7 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Creates callbacks with the given [work](Self::on_started_leading). The other callbacks do nothing.
+    /// Creates callbacks with this [work](Self::on_started_leading). The other callbacks do nothing.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }

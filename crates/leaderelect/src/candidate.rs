@@ -49,8 +49,7 @@ pub struct LeaseCandidateSpec {
     /// The time at which the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// The time of the candidate's last renewal or last answer to a ping. Half an hour after this time, the candidate
-    /// counts as gone.
+    /// The time of the candidate's last renewal or last answer to a ping. Half an hour after this time, the candidate expires.
     pub renew_time: Option<MicroTime>,
     /// The version of the program without a leading `v`, such as `1.36.0`.
     pub binary_version: String,
@@ -198,7 +197,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // While requests fail, do not shorten the pause, because the server may have asked for it.
+                    // While requests fail, do not shorten the pause, because the server may have asked for this pause.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },

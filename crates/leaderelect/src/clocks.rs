@@ -99,7 +99,8 @@ impl Deadline {
 /// The longest sleep between two reads of the clocks. Timers do not react to a suspend or a change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The longest sleep between two reads for deadlines on the monotonic clock only. Timers follow this clock.
+/// The longest sleep between two reads of the clocks, for deadlines on the monotonic clock only. Timers follow this
+/// clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.

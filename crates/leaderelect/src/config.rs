@@ -53,8 +53,8 @@ pub struct LeaderElectionConfig {
     /// record after a restart. It does not even wait for permits of another elector in the same process.
     pub reuse_identity: bool,
     /// Whether a candidate waits for a lease duration after a lock that it has seen was deleted or replaced. Default: `true`. The holder
-    /// may not know about the deletion. It can work for up to `renew_deadline` after it sent its last renewal. It sent that renewal
-    /// before the deletion. A candidate that never saw the lock does not wait. A former leader that held the lock until the end of its term
+    /// may not have observed the deletion. The holder sent its last renewal before the deletion, and can work for up to `renew_deadline`
+    /// after that renewal. A candidate that never saw the lock does not wait. A former leader that held the lock until the end of its term
     /// does not wait either.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader among [`Candidate`](crate::Candidate)s. Default: `false`. The candidate of this elector

@@ -102,9 +102,9 @@ impl<L: Lock> LeaderElector<L> {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends for the lock, and runs the work while the elector leads. When a term is lost, the elector contends again. The
-    /// method returns when `stop` is cancelled, or when the work ends without a request, with a value, an error or a panic.
-    /// It returns how the last term ended, or `None` if there was no term. To contend again, call this method again.
+    /// Contends for the lock, and runs the work while the elector leads. When a term is lost, the elector contends again. The method
+    /// returns when `stop` is cancelled, or when the work ends without a request to end. The work can end with a value, an error or a
+    /// panic. The method returns how the last term ended, or `None` if there was no term. To contend again, call this method again.
     ///
     /// When `stop` is cancelled, the elector asks the work to end, and renews the term until the work has ended. Then
     /// it waits until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under the term
@@ -330,7 +330,7 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If this call panics, the term never began, and no end is reported.
+        // If this call panics, the term does not begin, and no end is reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));

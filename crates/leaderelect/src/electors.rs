@@ -32,7 +32,7 @@ pub struct LeaseGroupConfig {
     /// of other programs.
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests in flight. The default is 8. The effective maximum is the larger of this value
-    /// and half the number of electors, so that no term is lost only because its requests wait in the queue. The
+    /// and half the number of electors. With this maximum, no term is lost only because requests wait in the queue. The
     /// request whose term has the earliest deadline is sent first. The timeout of a request starts when it leaves the
     /// queue. The queue treats the request of a candidate like the request of a leader that has a full `renew_deadline`
     /// left. Therefore, candidates do not starve.

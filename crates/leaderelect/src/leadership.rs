@@ -54,7 +54,7 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Whether a check has already failed because the deadline had passed. If so, the term counts as expired, even if a
+    /// Whether a check has already failed because the deadline has passed. If so, the term counts as expired, even if a
     /// clock is set back.
     expired: AtomicBool,
     /// Whether to release the lock after the work has ended, regardless of the reason.
@@ -67,7 +67,7 @@ struct TermState {
     deadline: Deadline,
     /// The reason why the work was asked to end. `None` if it was not asked.
     draining: Option<EndReason>,
-    /// The reason why the term ended. `None` until the work has ended. After that, permits are neither issued nor
+    /// The reason why the term ended. `None` while the work runs. After the end of the term, no permit is issued or
     /// extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
@@ -126,8 +126,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end. This is when the elector is asked to stop, when the term is over, and, for
-    /// concurrent work, when the work of the callback has ended.
+    /// Waits until the work should end. The work should end when the elector is asked to stop, and when the term is
+    /// over. Concurrent work should also end when the work of the callback has ended.
     ///
     /// After a request to stop, the elector keeps renewing the term until the work has ended.
     ///
@@ -185,7 +185,7 @@ impl Leadership {
         self.shared.token.as_ref()
     }
 
-    /// Returns the deadline of the term. A renewal extends it. The term can also end before it.
+    /// Returns the deadline of the term. A renewal extends it. The term can also end before its deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
@@ -227,7 +227,7 @@ impl fmt::Debug for Leadership {
 
 /// The right to perform one action as the leader. See [`Leadership::permit`].
 ///
-/// While a permit exists, the elector neither releases the lock nor begins another term. After the permit's
+/// While a permit exists, the elector does not release the lock and does not begin another term. After the permit's
 /// [deadline](Permit::deadline) on the monotonic clock, the permit has no effect. Therefore, a timeout from
 /// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. After the work of
 /// the term has ended, its permits are no longer extended.

@@ -1,6 +1,6 @@
 //! Leader election on a Lease, in which leadership is a guard with a deadline.
 //!
-//! The work of a term drains before the lock is released.
+//! The elector releases the lock only after the work of the term has ended.
 //!
 //! ```
 //! use std::time::Duration;
@@ -44,12 +44,12 @@
 //!
 //! # What is guaranteed, and what is not
 //!
-//! The work of two electors with different identities does not overlap, as long as the rates of their clocks differ by
-//! less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline counts from
-//! the moment at which the last stored renewal was *sent*. No pending request delays it. Work means code that runs
-//! [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline
-//! passes as soon as one of the three [clocks](Now) reaches it. Therefore, the term is over when a machine wakes from a
-//! suspend. It is also over when a paused virtual machine resumes and its time of day is corrected.
+//! The work of two electors with different identities does not overlap if the rates of their clocks differ by less than
+//! `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline counts from the moment
+//! at which the last stored renewal was *sent*. A pending request does not delay the deadline. Work means code that
+//! runs [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The
+//! deadline passes as soon as one of the three [clocks](Now) reaches it. Therefore, the term is over when a machine
+//! wakes from a suspend. It is also over when a paused virtual machine resumes and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
 //! a lease has expired. Therefore, clock offsets also matter in a coordinated election.

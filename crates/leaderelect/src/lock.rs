@@ -89,7 +89,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write changes only the record in it.
+    /// The stored object. A write changes only the record in this object.
     type Object: Send + Sync + 'static;
 
     /// Returns the resource type of the object.
@@ -173,8 +173,8 @@ pub struct LockSnapshot<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Use a separate client for the lock. If the work uses the same client, a renewal may wait in the client's rate
-/// limiter behind requests of the work, until the term ends.
+/// Use a separate client for the lock. If the work uses the same client, a renewal may wait in the client's rate limiter behind requests of
+/// the work. The term may end during this wait.
 ///
 /// # Examples
 ///

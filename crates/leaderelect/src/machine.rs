@@ -6,7 +6,7 @@
 //! Invariants:
 //!
 //! - A term's deadline is `renew_deadline` after a stored write was *sent*.
-//! - If the machine observes another record, a deletion or another uid, its first action is to end the term. The term never resumes.
+//! - If the machine observes another record, a deletion or another uid, it ends the term before any other action. The term never resumes.
 //!   The next term begins after the work of this term has ended.
 //! - Each write contains the version that was read. The lock is released only after the work has ended, and only if the last read
 //!   returned a record of this term.
@@ -118,7 +118,7 @@ struct Leading {
     term: Term,
     /// The state that the next renewal replaces.
     base: LockState,
-    /// The values of the clocks when the last stored write was sent. The deadline counts from them.
+    /// The values of the clocks when the last stored write was sent. The deadline counts from these values.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
@@ -136,7 +136,7 @@ struct Leading {
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if only a write in doubt may have begun a term.
+    /// The term to release. `None` if it is unknown whether a write has begun a term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
@@ -168,8 +168,8 @@ struct Doubt {
     sent: Now,
 }
 
-/// The maximum number of writes in doubt that are remembered. The oldest are forgotten first. If a forgotten write was stored after
-/// all, the machine treats its record as another contender's. This is safe, but delays the next term.
+/// The maximum number of remembered writes with an unknown result. The oldest writes are forgotten first. If a forgotten write was stored
+/// after all, the machine treats its record as another contender's. This is safe, but delays the next term.
 const MAX_DOUBTS: usize = 8;
 
 /// The maximum random wait of a candidate after a record has expired. With a hundred candidates, most of them observe the next
@@ -233,7 +233,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time at which to send a renewal that is due at the given time.
+    /// Returns the time at which to send a renewal that is due at this time.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
@@ -555,7 +555,7 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// If `found` is a write in doubt, returns when that write was sent.
+    /// If `found` is the state after a write with an unknown result, returns when that write was sent.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }

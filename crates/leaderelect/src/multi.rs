@@ -14,21 +14,19 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
 /// Two locks that are held together: client-go's `MultiLock`, for `configmapsleases` and `endpointsleases`.
 ///
-/// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two
-/// rollouts. The annotation is the primary half, and the Lease is the secondary half. The first rollout changes from the
-/// annotation to both halves. The second rollout changes from both halves to the Lease. Programs that use only the
-/// annotation and programs that use only the Lease do not see each other, so they must not run at the same time. The
-/// primary object must exist while any program uses both halves.
+/// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two rollouts. The
+/// annotation is the primary half, and the Lease is the secondary half. The first rollout changes from the annotation to both halves. The
+/// second rollout changes from both halves to the Lease. Programs that use only the annotation do not detect programs that use only the
+/// Lease. Therefore, they must not run at the same time. The primary object must exist while any program uses both halves.
 ///
 /// # What is guaranteed
 ///
 /// - One half is not enough to lead. A term begins and is renewed only by a write that both halves accepted, each in
 ///   the version that was read. If a half has changed in the meantime, the write is rejected. Unlike client-go, the
 ///   lock never takes over the changed half.
-/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until neither
-///   half has changed for a whole duration. This happens after a write that changed only one half because of a crash or
-///   a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
-///   contender leads for one lease duration.
+/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders then wait until both halves have been
+///   unchanged for a whole duration. This happens after a write that changed only one half because of a crash or a rejection. The error of
+///   such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender leads for one lease duration.
 /// - If both halves contain the same holder and one half lacks the last renewal, the merged record has no `renew_time`.
 ///   Therefore, it is never confused with a record that both halves accepted.
 /// - The [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to increase after

@@ -24,8 +24,8 @@ pub struct LeaderElectionRecord {
     pub leader_transitions: i32,
     /// The strategy of the coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// The contender for which the holder of a coordinated election should give the lock up. `None` if it may keep the
-    /// lock.
+    /// The preferred contender of a coordinated election. The holder should give the lock up for this contender. `None` if the holder may
+    /// keep the lock.
     pub preferred_holder: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Version {
     }
 }
 
-/// A record, and the version of the object from which it was read or to which it was written.
+/// A record, and the version of the object that contained the record when it was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// The version.

@@ -59,9 +59,9 @@ impl Default for ShardsConfig {
 /// value of this type represents one replica.
 ///
 /// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
-/// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If a shard has another
-/// preferred replica than its leader, the leader ends its work and gives the shard up. The preferred replica then takes
-/// the shard immediately.
+/// shard to a preferred replica. If a replica joins or leaves, only its own share moves. If the leader of a shard is
+/// not the preferred replica, the leader ends its work and gives the shard up. The preferred replica then takes the
+/// shard immediately.
 ///
 /// # What is guaranteed
 ///
@@ -71,9 +71,9 @@ impl Default for ShardsConfig {
 ///   shards](ShardsConfig::shards). The number is part of the lease names. A replica that has taken a shard lists all
 ///   leases before it begins to work.
 /// - After a replica dies, another replica works on its shards when their leases have expired. The delay after the last
-///   renewal is the sum of a `lease_duration`, up to 120 ms, and the time of three requests: a GET and a PUT take the
-///   lease, and a LIST checks for replicas with another number of shards.
-/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms plus the time of four requests: a
+///   renewal is at most a `lease_duration` plus 120 ms plus the time of three requests. A GET and a PUT take the lease,
+///   and a LIST checks for replicas with another number of shards.
+/// - After a replica gives up a shard, no replica works on the shard for up to 40 ms plus the time of four requests. A
 ///   GET and a PUT release the lease, and then the next leader sends a PUT and a LIST.
 /// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the
 ///   `retry_period`. The third replica would take it after four times the `retry_period`, and so on. That replica keeps
@@ -86,7 +86,7 @@ impl Default for ShardsConfig {
 ///   They try again after a random pause, or, if watches are forbidden, after up to a `lease_duration`.
 ///
 /// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
-/// does not know the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
+/// cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
 /// replicas find the shards of a dead replica by polling. Without the verb list, a replica leads no shard. If it loses
 /// the verb list after it has taken a shard, it gives the shard up after a `lease_duration` without work.
 ///
@@ -178,8 +178,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     }
 
     /// Works on each shard while this replica leads it. Returns after `stop` is cancelled, or after the work on one
-    /// shard ends without a request. In the second case, returns that shard and how its term ended. In both cases, the
-    /// work on all shards is first asked to end, and then the shards are given up.
+    /// shard ends without a request to end. In the second case, returns that shard and how its term ended. In both
+    /// cases, the work on all shards is first asked to end, and then the shards are given up.
     ///
     /// All work runs in the task that polls this future. To use several threads, spawn tasks, and
     /// [run](Leadership::run) the work inside its leadership.
@@ -199,7 +199,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // End the membership first, so that the other replicas know which shards become theirs.
+        // End the membership first, so that the other replicas compute the new assignment of shards.
         let present = async {
             // Become a member only after a list has succeeded. Otherwise other replicas would yield to a replica that
             // cannot list, and so never works.
@@ -245,10 +245,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // After a lost term, contend again without a list. The list after each acquisition is decisive.
+                // After a lost term, contend again without a list. The list after each acquisition detects rivals.
                 match elector.run(&stop, callbacks).await {
                     // The work did not begin, because a rival leads. With a random pause, one of two conflicting
-                    // replicas comes back first.
+                    // replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }

@@ -164,7 +164,7 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The number of events after which the task checks the timers.
+/// The task checks the timers at least once in this number of events.
 const EVENTS_A_TICK: u32 = 64;
 
 /// A future event and the ID of its contest.
@@ -358,7 +358,7 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a contest. If `has_place` is set, its next request does not wait in the queue.
+    /// Steps a contest. If `has_place` is set, the next request of the contest does not wait in the queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };

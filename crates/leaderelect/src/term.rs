@@ -36,8 +36,8 @@ pub struct Term {
 pub struct TermEnd<T> {
     /// The reason why the term ended.
     pub reason: EndReason,
-    /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. If the
-    /// work detects the end of its term, it may return before it is dropped. Therefore, there can be a return value
+    /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. Work that
+    /// detects the end of its term may return before the elector drops it. Therefore, there can be a return value
     /// although the term was lost.
     pub work: Option<thread::Result<T>>,
 }

@@ -15,9 +15,9 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 /// A fencing token of a term: the resourceVersion at which the lock was taken.
 ///
 /// Tokens can be compared only if they have the same uid. Each term then has a greater token than all earlier terms. If a resource
-/// remembers the greatest token and rejects smaller tokens, a leader that was frozen cannot change it any more. No other check gives
-/// this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp,
-/// and update it with the resourceVersion that was read. Each leader must stamp an object before it relies on it.
+/// remembers the greatest token and rejects smaller tokens, a leader that was frozen cannot change it any more. No other check provides
+/// this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp, and
+/// update it with the resourceVersion that was read. Each leader must stamp an object before it relies on it.
 ///
 /// # Examples
 ///
@@ -57,9 +57,9 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a later term has stamped the object. Also if the stamp cannot be compared, because it is unreadable or
-    /// belongs to a lock with another uid. After a lock was deleted and recreated, wait until the old leader has stopped, and then
-    /// replace the old stamps.
+    /// [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be compared. A stamp cannot be compared if it is
+    /// unreadable or belongs to a lock with another uid. After a lock was deleted and recreated, wait until the old leader has stopped, and
+    /// then replace the old stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {

@@ -29,8 +29,8 @@ pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The timeout for opening a watch. After a timeout, the next attempt may use a better connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends the events of a watch to a receiver. Opens the watch again after it ends, with the given pauses. Returns if
-/// the lock has no watch, or if the receiver was dropped.
+/// Sends the events of a watch to a receiver. Opens the watch again after it ends. `pauses` computes the pauses between
+/// failures. Returns if the lock has no watch, or if the receiver was dropped.
 pub(crate) async fn follow<E, F>(
     watched: impl fmt::Display,
     open: impl Fn() -> F,

@@ -117,7 +117,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the namespace for requests that do not name a namespace.
+    /// Returns the namespace for requests without a namespace.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -317,7 +317,7 @@ pub enum InteractiveMode {
 /// ```
 #[derive(Clone, Default)]
 pub struct OidcConfig {
-    /// The issuer's `https` URL. For refreshes, the client reads `/.well-known/openid-configuration` below it.
+    /// The issuer's `https` URL. For refreshes, the client reads `/.well-known/openid-configuration` below this URL.
     pub issuer_url: String,
     /// The client ID at the issuer.
     pub client_id: String,

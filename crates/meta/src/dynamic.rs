@@ -22,7 +22,7 @@ use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// The `apiVersion` and `kind`. The items of a list have neither.
+    /// The `apiVersion` and `kind`. The items of a list have no `apiVersion` and no `kind`.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.

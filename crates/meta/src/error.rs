@@ -148,8 +148,8 @@ impl ApiError {
     /// Returns whether the server may have executed the request, in this attempt or in an earlier attempt. The result
     /// has no meaning for reads.
     ///
-    /// The statuses 4xx and 501 mean that this attempt was not executed. After other statuses from 500 on, it is
-    /// unknown whether the server executed the request, because a proxy may have sent the status. For example, Envoy
+    /// The statuses 4xx and 501 mean that this attempt was not executed. After all other statuses of 500 and above, it
+    /// is unknown whether the server executed the request, because a proxy may have sent the status. For example, Envoy
     /// returns 503 if a connection breaks after the request was sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
@@ -278,8 +278,8 @@ impl ApiError {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// Returns whether the response probably did not come from the API server: client-go's `IsUnexpectedServerError`.
-    /// In this case the response contained no status, and the client made one from the HTTP status.
+    /// Returns whether the API server probably did not send the response: client-go's `IsUnexpectedServerError`. In
+    /// this case the response contained no status, and the client made one from the HTTP status.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }

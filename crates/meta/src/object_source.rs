@@ -194,7 +194,7 @@ mod tests {
     fn ready<F: Future>(future: F) -> F::Output {
         match std::pin::pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(output) => output,
-            Poll::Pending => panic!("it has nothing to wait for"),
+            Poll::Pending => panic!("the future is not ready"),
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let context = &mut Context::from_waker(std::task::Waker::noop());
         std::iter::from_fn(|| match Pin::new(&mut stream).poll_next(context) {
             Poll::Ready(item) => item,
-            Poll::Pending => panic!("it has nothing to wait for"),
+            Poll::Pending => panic!("the stream has no item yet"),
         })
         .collect()
     }

@@ -71,8 +71,8 @@ pub struct WatchOptions {
     pub field_selector: FieldSelector,
     /// As in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision after which events are sent. With an empty string or `"0"`, the watch starts with an added event
-    /// for each existing object.
+    /// The watch sends the events after this revision. With an empty string or `"0"`, the watch starts with an added
+    /// event for each existing object.
     pub resource_version: String,
     /// The rule for interpreting `resource_version`. A streaming list needs `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
@@ -81,7 +81,7 @@ pub struct WatchOptions {
     /// Whether to request a streaming list. If `true`, the watch first sends the current state, and then a bookmark
     /// with an annotation.
     pub send_initial_events: bool,
-    /// The duration after which the server ends the watch, in whole seconds. `None` lets the server decide.
+    /// The server ends the watch after this duration, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
 }
 

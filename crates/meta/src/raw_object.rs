@@ -25,7 +25,8 @@ use crate::{ApiError, DecodeError, ObjectKey};
 pub enum RawObject {
     /// The JSON bytes. Only decoding checks that they are UTF-8 and contain an object.
     Json(Bytes),
-    /// The object exceeds the source's size limit. The source skipped it, so that it can deliver the objects after it.
+    /// The object exceeds the source's size limit. The source skipped the object, and can deliver all following
+    /// objects.
     Oversized(Box<Oversized>),
 }
 

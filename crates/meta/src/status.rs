@@ -82,7 +82,7 @@ pub struct StatusDetails {
     /// The group of the object.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The kind or the resource of the object. Servers send either of them.
+    /// The kind or the resource of the object. Some servers send the kind, and others send the resource.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The uid of the object.
@@ -117,7 +117,7 @@ macro_rules! reasons {
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $name,)*
-            /// A reason that this version does not know.
+            /// A reason that is unknown to this version.
             Other(Box<str>),
         }
 

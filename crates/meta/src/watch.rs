@@ -41,7 +41,7 @@ pub enum WatchEvent<T> {
     Error(Box<Status>),
 }
 
-/// A bookmark. It contains the revision up to which all events have been sent.
+/// A bookmark. All events up to its revision have been sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision.

@@ -24,7 +24,7 @@ pub enum WatchEventType {
     Modified,
     /// The object was deleted, or it stopped matching the selector.
     Deleted,
-    /// No object has changed. The object of the event contains the revision up to which all events were sent.
+    /// No object has changed. All events up to the revision in the event's object were sent.
     Bookmark,
     /// The object is a status with the reason why the server ends the watch.
     Error,

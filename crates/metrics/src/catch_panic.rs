@@ -11,9 +11,9 @@ use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
 /// Wraps a provider and catches its panics, so that a panic disables only the metrics and the component continues.
 ///
-/// If the provider or one of its instruments panics, the wrapper reports the first panic, and does not use the provider and its instruments
-/// again. It catches panics while an instrument is created, used or dropped. A component needs this wrapper if it uses instruments while it
-/// is dropped: during unwinding, a second panic would abort the process.
+/// If the provider or one of its instruments panics, the wrapper reports the first panic. After that, it does not use the provider and its
+/// instruments again. It catches panics while an instrument is created, used or dropped. A component needs this wrapper if it uses
+/// instruments while it is dropped: during unwinding, a second panic would abort the process.
 ///
 /// # Examples
 ///

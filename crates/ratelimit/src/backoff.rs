@@ -50,7 +50,7 @@ pub struct BackoffConfig {
     /// The maximum jitter as a fraction of the delay. With 1.0, the jitter at most doubles the delay. Values below 0 and NaN disable
     /// jitter.
     pub jitter: f64,
-    /// The number of failures after which the delay no longer grows. The default is no limit.
+    /// The delay no longer grows after this number of failures. The default is no limit.
     pub steps: u32,
     /// The maximum delay that a server can request. The default is 10 minutes.
     pub longest_retry_after: Duration,

@@ -46,7 +46,7 @@ impl TokenBucket {
         Self { at: Some(now), ..Self::full(qps, burst) }
     }
 
-    /// Creates a bucket that is full at its first use, for code that does not know the time yet.
+    /// Creates a bucket that is full at its first use, for code that has not read the clock yet.
     pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None

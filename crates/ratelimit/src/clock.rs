@@ -51,7 +51,7 @@ pub trait Timer: Clock {
     /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer that works on any thread. It is bound to the executor on which this method is called.
+    /// Returns a timer that works on any thread. The timer is bound to the executor that calls this method.
     ///
     /// A work queue calls this method when a task waits. Later, the queue creates and polls sleeps on other threads: threads that add keys,
     /// and threads that call the wakers of earlier sleeps. Therefore, the poll of a sleep must not depend on the budget of the task that
@@ -63,8 +63,8 @@ pub trait Timer: Clock {
         None
     }
 
-    /// Returns an ID of the executor to which this [detached](Self::detached) timer is bound. A work queue uses the timer of an executor
-    /// only while a task of this executor waits.
+    /// Returns the ID of this [detached](Self::detached) timer's executor. A work queue uses the timer of an executor only while a task of
+    /// this executor waits.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {

@@ -44,7 +44,7 @@ pub struct ItemBackoffConfig {
     /// The maximum jitter that is added to the next backoff, as a fraction of the current backoff. The default is 0. Values below 0 and NaN
     /// disable jitter.
     pub jitter: f64,
-    /// The time without an update after which an entry expires. `None`, the default, means twice `cap`.
+    /// An entry expires if it is not updated for this time. `None`, the default, means twice `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -137,7 +137,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns whether the entry had not expired at `event`.
+    /// Returns whether the entry was still valid at `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

@@ -1,4 +1,4 @@
-//! The lock and thread types of this crate. They come from std, or from shuttle with `--cfg pintle_shuttle`.
+//! The lock and thread types of this crate. They are the types of std, or of shuttle with `--cfg pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};

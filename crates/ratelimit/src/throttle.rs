@@ -42,7 +42,7 @@ struct Shared<C> {
 }
 
 struct State {
-    /// The bucket. Each waiter has reserved a token of it, which may not be earned yet.
+    /// The bucket. Each waiter has reserved a token of the bucket. The token may not be earned yet.
     bucket: TokenBucket,
     /// The waiters, in order of arrival. The first waiter always has a waker, except while it is polled. When the first waiter leaves, it
     /// wakes the next waiter.
@@ -208,17 +208,17 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter. Dropping it removes it from the queue.
+/// A waiter in the queue. Dropping this value removes the waiter from the queue.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the queue, and the time by which the token is earned. `None` if the waiter is not in the queue.
+    /// The position in the queue, and the time at which the token is earned. `None` if the waiter is not in the queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait. If the wait continues, returns the time at which to poll again. The waker may be
-    /// called before that.
+    /// Returns the result of the wait. If the wait continues, returns the time at which to poll again. The waker may be called before that
+    /// time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,

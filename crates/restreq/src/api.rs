@@ -143,7 +143,7 @@ impl<T> Api<T> {
     pub fn dynamic(client: RestClient, resource: ApiResource, namespace: Option<&str>) -> Result<Self, InvalidRequest> {
         match (resource.scope, namespace) {
             (Scope::Cluster, Some(namespace)) => Err(InvalidRequest::Mismatch(format!(
-                "{resource} are cluster-scoped and do not live in namespace {namespace:?}; name none"
+                "{resource} are cluster-scoped, so the namespace {namespace:?} is invalid; use None"
             ))),
             _ => Ok(Self::new(client, resource, namespace)),
         }
@@ -246,25 +246,26 @@ impl<T> Api<T> {
         let resource = &*self.resource;
         match resource.group_version.group == group && plurals.contains(&&*resource.plural) {
             true => Ok(()),
-            false => {
-                Err(InvalidRequest::Mismatch(format!("only {} support this, {resource} do not", plurals.join(", "))))
-            }
+            false => Err(InvalidRequest::Mismatch(format!(
+                "only {} support this request, {resource} do not",
+                plurals.join(", ")
+            ))),
         }
     }
 
-    /// Returns the namespace for a request about an object whose metadata has the namespace `given`.
+    /// Returns the namespace for a request about one object. `given` is the namespace in the object's metadata.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
             (Scope::Cluster, None, None) => Ok(None),
             (Scope::Cluster, ..) => Err(InvalidRequest::Mismatch(format!(
-                "{resource} are cluster-scoped: neither handle nor object may name a namespace"
+                "{resource} are cluster-scoped; remove the namespace from the `Api` or the object"
             ))),
             (Scope::Namespaced, Some(own), Some(given)) if own != given => Err(InvalidRequest::Mismatch(format!(
-                "the handle is on {resource} in namespace {own:?}, the object is in {given:?}"
+                "the `Api` is for {resource} in namespace {own:?}, but the object is in {given:?}"
             ))),
             (Scope::Namespaced, None, None) => Err(InvalidRequest::Mismatch(format!(
-                "{resource} live in namespaces, and neither handle nor object names one"
+                "{resource} are namespaced; set a namespace in the `Api` or the object"
             ))),
             (Scope::Namespaced, own, given) => Ok(given.or(own)),
         }

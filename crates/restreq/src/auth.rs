@@ -31,9 +31,9 @@ use crate::transport::ClientPair;
 pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
-    /// A client certificate that replaces the configured one.
+    /// A client certificate that replaces the configured certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The number of the run that returned the credentials, from 1. It is 0 for credentials that are not
+    /// The number of the run that returned the credentials, from 1. The number is 0 for credentials that are not
     /// renewed.
     pub(crate) run: u64,
 }

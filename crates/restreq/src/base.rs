@@ -11,7 +11,7 @@ pub(crate) struct Base {
     pub(crate) https: bool,
     /// `host` or `host:port`. IPv6 addresses are in brackets.
     pub(crate) authority: String,
-    /// Empty, or `/prefix` without a trailing slash.
+    /// The path prefix: empty, or `/prefix` without a trailing slash.
     pub(crate) path: String,
 }
 

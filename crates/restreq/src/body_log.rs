@@ -21,7 +21,7 @@ const SECRET_NAMES: [&str; 9] =
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Logs a request body, if that is enabled.
+    /// Logs a request body if body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.body) {
             let body = self.shown(body, most);
@@ -29,7 +29,7 @@ impl Request {
         }
     }
 
-    /// Logs a response body, if that is enabled.
+    /// Logs a response body if body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(most) = self.logged() {
             let body = self.shown(body, most);
@@ -79,7 +79,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // The string is a JSON web token. These are removed from all fields.
+        // The string is a JSON web token. Such tokens are removed from all fields.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

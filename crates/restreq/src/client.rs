@@ -120,11 +120,11 @@ struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The deadline for connecting, including TLS. 30 s by default. A DNS lookup can outlast it, because the system's
-    /// resolver cannot be cancelled. A runtime that shuts down waits for such a lookup.
+    /// The deadline for connecting, including TLS. 30 s by default. A DNS lookup can outlast this deadline, because the system's resolver
+    /// cannot be cancelled. A runtime that shuts down waits for such a lookup.
     pub connect: Duration,
-    /// The deadline from sending a request to the first line of the response. It does not apply to streams, whose
-    /// server may have nothing to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports that.
+    /// The deadline from sending a request to the first line of the response. It does not apply to streams, whose server may have nothing
+    /// to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports the timeout.
     pub headers: Option<Duration>,
     /// The longest pause within a response body. It does not apply to watches and streams: they may pause, and HTTP/2
     /// pings or TCP keepalive probes detect a lost peer. 60 s by default.
@@ -185,15 +185,15 @@ pub struct RestClientConfig {
     /// only after 45 s. That is too late for urgent requests such as lease renewals. Send those with a separate client that has this
     /// setting. The watches of that client share the newest connection with these requests.
     pub drop_connection_on_cancel: bool,
-    /// Whether to use HTTP/2, and when to ping its connections. By default it is read from the environment:
+    /// Whether to use HTTP/2, and when to ping its connections. By default, these settings are read from the environment:
     /// [`Http2Config::of_process`].
     pub http2: Http2Config,
     /// The back-off of the whole client after a 429 or 5xx response. It grows with each such response and ends with any
     /// other response. [`unthrottled`](Request::unthrottled) requests do not wait.
     ///
-    /// By default it is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
-    /// `KUBE_CLIENT_BACKOFF_DURATION`. Unless both are set, there is no back-off: servers protect themselves by
-    /// priority and fairness, and one rejected request need not delay all others.
+    /// By default it is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`. Unless
+    /// both are set, there is no back-off. Servers protect themselves with API Priority and Fairness, and one rejected request should not
+    /// delay all other requests.
     pub backoff: Option<ItemBackoffConfig>,
     /// Whether requests wait for the client's rate limit and back-off. True by default. If false, all requests are
     /// [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease renewals.
@@ -219,9 +219,9 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// Two of client-go's metrics are missing. `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients,
-    /// and values that several clients report for one gauge would be added up. The metrics that begin with
-    /// `rest_client_transport_` describe client-go's transport cache, which this client does not have.
+    /// Some of client-go's metrics are missing. `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients. A gauge cannot show
+    /// this minimum, because providers add up the values from several clients. The metrics that begin with `rest_client_transport_`
+    /// describe client-go's transport cache, which this client does not have.
     pub metrics: Option<Arc<dyn Provider>>,
     /// How many bytes of each body to log, at level TRACE with the target `pintle_restreq::body`. `None`, the default,
     /// logs no bodies.
@@ -232,9 +232,9 @@ pub struct RestClientConfig {
     pub logged_body: Option<usize>,
     /// Whether to request gzip responses. False by default, unlike client-go. Watches and streams are never compressed.
     ///
-    /// A kube-apiserver compresses responses above 128 KiB. This pays off on slow networks, and otherwise wastes CPU
-    /// time on both sides. The setting has no effect with [`disable_compression`](ClientConfig::disable_compression),
-    /// or for a request that sets `Accept-Encoding` itself. All size limits apply to the decompressed body.
+    /// A kube-apiserver compresses responses above 128 KiB. Compression pays off on slow networks. On fast networks, it wastes CPU time on
+    /// both sides. The setting has no effect with [`disable_compression`](ClientConfig::disable_compression), or for a request that sets
+    /// `Accept-Encoding` itself. All size limits apply to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
     /// A `tower` layer around the transport. None by default.

@@ -71,9 +71,9 @@ pub enum Error {
         /// The reason why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last of several attempts failed, and the server may have processed an earlier attempt. If the last attempt failed
-    /// with a conflict, the earlier attempt can be the cause. If it was rejected, the earlier attempt may still have changed
-    /// the object. Only writes fail with this error.
+    /// The last of several attempts failed, and the server may have processed an earlier attempt. If the last attempt failed with a
+    /// conflict, the earlier attempt can be the cause. If the last attempt was rejected, the earlier attempt may still have changed the
+    /// object. Only writes fail with this error.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
         /// The error of the attempt that may have been processed.
@@ -187,8 +187,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the status is 404: the object or the resource does not exist. For other reasons, convert the error
-    /// into an [`ApiError`](pintle_meta::ApiError), which has more methods of this kind.
+    /// Returns whether the status is 404: the object or the resource does not exist. To check for other reasons, convert the error into an
+    /// [`ApiError`](pintle_meta::ApiError), which has a method for each reason.
     pub fn is_not_found(&self) -> bool {
         self.is(Reason::NotFound, StatusCode::NOT_FOUND)
     }
@@ -388,7 +388,7 @@ pub enum InvalidRequest {
         source: Arc<io::Error>,
     },
     /// The body is a stream that was already sent.
-    #[error("the body was a stream and is already used up; make a new request, or give the body as bytes")]
+    #[error("the body was a stream that is already sent; create a new request, or set the body as bytes")]
     BodyUsed,
     /// The body or the options cannot be serialized to JSON.
     #[error("{what} cannot be written as JSON: {message}")]

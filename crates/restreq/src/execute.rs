@@ -221,7 +221,7 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Sends the request and returns the response with which the server accepts the upgrade.
+    /// Sends the request and returns the response if the server accepts the upgrade.
     #[cfg(feature = "ws")]
     pub(crate) async fn upgrade(
         &self,
@@ -291,7 +291,7 @@ impl Request {
         let is_write = mode.has_effect() || !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
         self.client.retries().deposit();
-        // For a write: the error of the last failed attempt that the server may have processed.
+        // For a write, the error of the last failed attempt that the server may have processed.
         let mut doubt = None;
         let backoff = self.backoff.as_deref().or(self.client.backoff());
         let mut renewed = None;
@@ -425,8 +425,7 @@ impl Request {
         };
         let timeouts = *self.client.timeouts();
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
-        // The transport applies the deadline as soon as it has a connection. It may be replaced by a layer that applies
-        // no deadline.
+        // The transport applies the deadline as soon as it has a connection. A layer may replace the transport and apply no deadline.
         let max_wait =
             headers.and_then(|headers| Some((from_now(headers.saturating_add(timeouts.connect))?.0, headers)));
         let exchange = pin!(self.client.round_trip(request, ExchangeOptions { usage, headers }));
@@ -553,21 +552,20 @@ impl Failure {
 fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<ResponseBody>) -> Result<(), Error> {
     match answer.headers().get(CONTENT_TYPE) {
         Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
-            let message = format!("{what} in {kind:?}, which is not supported; only application/json is");
+            let message = format!("{what} has the content type {kind:?}; only application/json is supported");
             Err(Error::Decode { request: line.clone(), message: message.into() })
         }
         _ => Ok(()),
     }
 }
 
-/// Returns the instant at which a duration from now ends, and the duration. Returns `None` if the clock cannot represent
-/// the instant.
+/// Adds a duration to the current instant. Returns the sum and the duration. Returns `None` if the clock cannot represent the instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Runs a future until the deadline. Returns the duration if the deadline passed. The caller pins large futures,
-/// because this function would move them.
+/// Runs a future until the deadline. Returns the duration if the deadline passed. Callers pin large futures first, because this function
+/// would move them.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

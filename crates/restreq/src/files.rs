@@ -17,7 +17,7 @@ const MAX_SIZE: u64 = 4 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the content of a file. The returned memory is wiped when it is dropped. Returns an error if the file is not
-/// a regular file: a pipe cannot be read twice and may have no writer, and a device may have no end.
+/// a regular file. A pipe cannot be read twice and may have no writer, and a device may have no end.
 pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the type of the file before opening it, because opening a pipe blocks.
@@ -88,7 +88,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in flight. If there is none, starts a read. Also returns whether this call started it.
+    /// Returns the read in flight. If there is none, starts a read. The boolean is true if this call started the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {

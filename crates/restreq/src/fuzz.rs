@@ -232,7 +232,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// A discovery document: each of its resources is found by name, and no others.
+/// A discovery document: each of its resources is found by name, and no other resource is found.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -272,7 +272,7 @@ pub fn no_proxy(bytes: &[u8]) {
     }
 }
 
-/// `Retry-After`: the client waits at least as long as the header says, and at most a minute.
+/// `Retry-After`: the client waits at least for the time in the header, and at most a minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };

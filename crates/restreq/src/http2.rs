@@ -18,7 +18,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether to offer HTTP/2 to the server. Without it, each request in flight has its own connection.
+    /// Whether to offer HTTP/2 to the server. Without HTTP/2, each request in flight has its own connection.
     pub enabled: bool,
     /// The time for which a peer may be silent before the client pings it. 30 s by default. If `None`, the client does
     /// not ping, and only TCP detects a lost peer.
@@ -33,7 +33,7 @@ impl Default for Http2Config {
     }
 }
 
-/// Longer durations are replaced by this one.
+/// The maximum of all durations. Longer durations are reduced to this maximum.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {

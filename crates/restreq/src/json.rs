@@ -301,7 +301,8 @@ fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Sets the highest bit of each zero byte. It can also set later bits by mistake. These are not used.
+    // Sets the highest bit of each zero byte. It can also set bits of later bytes by mistake, but only the first set
+    // bit is used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

@@ -18,9 +18,9 @@ use crate::RestClient;
 
 /// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
 ///
-/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the documents again.
-/// Therefore, it finds a resource whose definition was created a moment ago. Concurrent misses share one fetch, and at
-/// least a second passes between two fetches.
+/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the
+/// documents again. Therefore, a lookup also finds a resource whose definition was created a moment ago. Concurrent misses share one fetch,
+/// and at least a second passes between two fetches.
 ///
 /// With aggregated discovery, two documents contain all groups. If the server does not support that, the mapper fetches
 /// one document for each group version. If an extension server is down, its groups are missing from the result. The error
@@ -92,7 +92,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub enum MappingError {
     /// The name matches several resources, none of them in the core group.
-    #[error("{name:?} may be any of {}; name the group as well", listed(.candidates))]
+    #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
         name: String,
@@ -208,13 +208,13 @@ impl RestMapper {
         }
     }
 
-    /// Returns discovery documents that were fetched after the given turn and after the last invalidation.
+    /// Returns discovery documents that were fetched after this turn and after the last invalidation.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents in the meantime, after the given turn.
+        // Another lookup may have fetched the documents in the meantime, after this turn.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -227,7 +227,7 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached documents if they are newer than the given turn.
+    /// Returns the cached documents if they were fetched after this turn.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
         // No code under this lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -271,7 +271,7 @@ pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource,
     for (resources, missing) in [aggregated, (plain.unwrap_or_default(), Vec::new())] {
         let known = Known { resources, missing, asked: Instant::now(), turn: 0 };
         for entry in &known.resources {
-            // No lookup may panic.
+            // A lookup must not panic.
             let _ = known.find(&Wanted::Name(&entry.resource.plural));
             let own = known.find(&Wanted::Resource(&entry.resource.gvr()));
             found.push((entry.resource.clone(), own));

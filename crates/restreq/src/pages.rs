@@ -102,9 +102,9 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a request. `Expired` means that the revision of the pages has expired. Also returns an
-    /// error if the server repeats a continue token, because the list would never end. After an error, the method
-    /// returns `None`.
+    /// Returns any error of a request. `Expired` means that the revision of the pages has expired. The method also
+    /// returns an error if the server repeats a continue token, because the list would never end. After an error, the
+    /// method returns `None`.
     ///
     /// # Panics
     ///

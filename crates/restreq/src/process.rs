@@ -32,7 +32,8 @@ use crate::websocket::WebSocket;
 /// - **Lost connections**: a read returns an error. If a read returns the end of the output, the output is always
 ///   complete.
 ///
-/// A task drives the connection. It runs on the runtime in which the command was started, and ends with the connection.
+/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends with the
+/// connection.
 ///
 /// # Examples
 ///

@@ -429,7 +429,7 @@ impl Request {
         self
     }
 
-    /// Returns an error if the request cannot be sent. Does no I/O.
+    /// Returns an error if the request cannot be sent. This method does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
         let fault = match &self.fault {
             Some(fault) => fault.clone(),

@@ -29,13 +29,14 @@ use crate::request::Body;
 /// | the same, on a reused connection | retry immediately | retry immediately, in doubt | fail | fail |
 /// | anything else | fail | fail | fail | fail |
 ///
-/// - `Retry-After` is a number of seconds or a date. A 5xx can come from a proxy, so it does not prove that the server
-///   did nothing. "In doubt" means that the error of a later failure is [`Error::Retried`].
+/// - `Retry-After` is a number of seconds or a date. A proxy can send a 5xx, so this status does not prove that the
+///   server has not processed the request. "In doubt" means that the error of a later failure is [`Error::Retried`].
 /// - A guarded write has no further effect when it is repeated. Guarded writes are a PUT or PATCH with a
 ///   resourceVersion, a DELETE with a precondition, and an apply.
 /// - A repeated create of a generated name would silently create a second object.
-/// - A failed connect is returned, as in client-go. The error says that a retry is safe, but the caller has its own
-///   deadlines and back-off. The error of a missed deadline is also returned without a retry.
+/// - A failed connect is returned, as in client-go. The error shows that a retry is safe. The caller decides about
+///   retries, because it has its own deadlines and back-off. The error of a missed deadline is also returned without a
+///   retry.
 /// - A body that can be read only once is never sent again.
 /// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
 ///   or the reused connection was dead.
@@ -45,7 +46,7 @@ use crate::request::Body;
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// The total of all waits.
+    /// The total of all waits of the request so far.
     waited: Duration,
     replayable: bool,
     /// Whether to add jitter to waits.

@@ -1,4 +1,4 @@
-//! Derives a [`Status`] from an unsuccessful HTTP response. No I/O.
+//! Derives a [`Status`] from an unsuccessful HTTP response. This module does no I/O.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
@@ -20,8 +20,8 @@ pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns whether the server may have processed a write with this response. A 5xx can come from a proxy, so it does
-/// not show what the server did.
+/// Returns whether the server may have processed a write with this response. A proxy can send a 5xx, so this status
+/// does not show whether the server processed the write.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }

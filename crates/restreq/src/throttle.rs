@@ -18,7 +18,7 @@ pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 /// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// Shorter waits are not logged.
+/// The minimum duration of a wait that is logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // One request in a time that is longer than a clock can represent.
+        // The limit is one request in a time that is longer than a clock can represent.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

@@ -303,7 +303,7 @@ impl Failure {
         }
     }
 
-    /// The task that was connecting is gone.
+    /// The task that was opening the connection has ended.
     fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
@@ -321,9 +321,9 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Returns whether the server says that it did not process the stream and will not process it (RFC 9113, sections 6.8
-/// and 8.7). h2 reports a GOAWAY to a stream only if the peer sent it and its last stream ID is below the ID of the
-/// stream.
+/// Returns whether the server has reported that it did not process the stream and will not process it (RFC 9113,
+/// sections 6.8 and 8.7). h2 reports a GOAWAY to a stream only if the peer sent it and its last stream ID is below the
+/// ID of the stream.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }

@@ -14,7 +14,7 @@ pub struct Warning {
     pub code: u16,
     /// The component that sends the warning. `-` if it is unknown.
     pub agent: String,
-    /// The text for people.
+    /// The human-readable text.
     pub text: String,
 }
 

@@ -23,7 +23,7 @@ use crate::stream::ByteStream;
 ///
 /// - The server ends the watch properly: `None`.
 /// - The connection is lost, or no data arrives within the idle timeout: an error, then `None`.
-/// - The server sends an invalid frame, an object that is not a `T`, or a frame that is too large: an error, then
+/// - The server sends an invalid frame, a frame that is too large, or an object that is not a `T`: an error, then
 ///   `None`.
 ///
 /// A failure that the server reports is an event, [`WatchEvent::Error`].

@@ -25,8 +25,8 @@ pub(crate) const MAX_MESSAGE: usize = 16 << 20;
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket, and offers the subprotocols in the order of preference. Also returns the subprotocol that the
-    /// server chose.
+    /// Opens a WebSocket, and offers the subprotocols in the order of preference. Returns the WebSocket and the
+    /// subprotocol that the server chose.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
@@ -38,7 +38,8 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Set no timeout, because it would become a parameter with which the server ends the session.
+            // Set no timeout. The client would send the timeout as a parameter, and the server would end the session
+            // after that time.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;

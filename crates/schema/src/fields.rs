@@ -15,7 +15,7 @@ pub(super) struct StructFields<'r> {
     at: Option<&'r FieldPath<'r>>,
     /// The fields that have been read. Each field has one bit.
     seen: u128,
-    /// Whether this is a repeated occurrence of the struct. In this case, `out` starts with the members of the earlier occurrence.
+    /// Whether the struct has occurred before. In this case, `out` starts with the members of the earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -66,7 +66,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go writes for a struct in which only these fields are set.
+    /// Returns the members that Go writes for a struct if only these fields are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];

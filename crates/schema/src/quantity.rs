@@ -94,8 +94,7 @@ impl fmt::Display for Quantity {
 /// Returns the text that Go writes for a quantity. Returns `None` if `text` is not a quantity.
 ///
 /// If the power of ten is a multiple of three, Go keeps most texts unchanged, such as `1E3`, `+1` and `1.500`. It rewrites all other texts
-/// without a fraction, with the largest unit for which this is possible. If no unit is large enough, Go omits the unit, which changes the
-/// amount.
+/// with the largest unit that needs no fraction. If no unit is large enough, Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
@@ -271,7 +270,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
     Ok(number.rounded(FINEST))
 }
 
-/// Returns whether Go parses the number into a 64-bit integer. Go keeps the text only of such numbers.
+/// Returns whether Go parses the number into a 64-bit integer. Go keeps the text unchanged only for such numbers.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {
@@ -285,7 +284,7 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
 /// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹. The last `places` digits of `digits` are the fraction, and
 /// `power` is a power of two. The amount is limited to [`MAX_BINARY`].
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
-    // Fraction digits beyond the precision of `i128` only cause rounding up.
+    // If there are fraction digits beyond the precision of `i128`, the amount is rounded up.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
     let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];

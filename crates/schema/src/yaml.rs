@@ -155,7 +155,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before it decodes a value, so a later syntax error takes precedence. After an exceeded limit, the
+        // Go parses the whole document before it decodes a value, so a later syntax error takes precedence. If a limit is exceeded, the
         // remaining document is not parsed.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}

@@ -33,9 +33,9 @@ impl Encoding {
     }
 }
 
-/// The cache of the encodings of all objects of a store, including past objects. Eviction follows the second-chance algorithm. If no
-/// encoding of the object at the front of the queue was used since the object was queued, the encodings of this object are dropped.
-/// Otherwise, the object is queued again.
+/// The cache of the encodings of all objects of a store, including past objects. Eviction follows the second-chance algorithm. If an
+/// encoding of the object at the front of the queue was used since the object was queued, the object is queued again. Otherwise, the
+/// encodings of this object are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,

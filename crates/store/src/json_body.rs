@@ -1,4 +1,4 @@
-//! An object as bytes. The bytes are JSON, with the members in the order in which they are served.
+//! An object as bytes. The bytes are JSON. Their members have the order in which the server sends them.
 
 mod projection;
 mod writer;
@@ -57,7 +57,7 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The members with which the JSON of an object begins, in Go's order.
+/// The first members of an object's JSON, in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The members in the order of [`Member`].
@@ -217,7 +217,7 @@ impl PartialEq for JsonBody {
     }
 }
 
-/// Deserializes the value at the start of the bytes. Ignores the bytes after it.
+/// Deserializes the value at the start of the bytes. Ignores the bytes after the value.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }

@@ -16,8 +16,8 @@ pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots at past revisions, by revision and era. Readers use them now, or may use them again. The log reaches back to each of these
-    /// snapshots, and contains the objects that have changed after it.
+    /// Snapshots at past revisions, by revision and era. Readers use these snapshots now, or may use them again. For each snapshot, the log
+    /// contains all objects that have changed after it.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
     /// The current era. A new era begins when the content of past revisions is redefined. Snapshots of earlier eras are available only to
     /// readers that already use them.

@@ -94,7 +94,7 @@ pub struct Stored {
 /// Data that is derived from an object.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The last known form in which the stored bytes can be served unchanged. 0 if no form is known.
+    /// The last known form for which the stored bytes can be served unchanged. 0 if no form is known.
     fits: AtomicU64,
     /// The decoded object. It is kept for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,

@@ -357,7 +357,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // Returns the number of times that two calls create the encoding.
+    // Requests the encoding twice. Returns how often it was created.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
@@ -396,7 +396,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of neighbours. Also returns whether each group was encoded by this call.
+    // Returns the sizes of the groups of neighbours. For each group, also returns whether this call encoded the group.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();

@@ -140,7 +140,8 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf that contains the key, or into which the key would be inserted. Also returns the number of entries before the leaf.
+    /// Returns the leaf that contains the key, or into which the key would be inserted. The second value is the number of entries before
+    /// the leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {

@@ -8,7 +8,7 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
 /// The monotonic clock and the wall clock of a process, controlled by a test. All clones represent the same clock.
 ///
-/// There are two kinds. One kind stands still until a test steps it. The other kind follows tokio's clock, and a test
+/// There are two kinds. One kind advances only when a test steps it. The other kind follows tokio's clock, and a test
 /// can also step it. Limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. Other clock
 /// traits can be implemented with [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
 ///
@@ -39,7 +39,7 @@ pub struct SteppedClock {
 }
 
 impl SteppedClock {
-    /// Creates a clock that stands still. Its wall clock shows 2027-01-15T08:00:00Z.
+    /// Creates a clock that advances only when a test steps it. Its wall clock shows 2027-01-15T08:00:00Z.
     #[expect(clippy::new_without_default, reason = "each new clock is independent of the others")]
     pub fn new() -> Self {
         let steps = ManualClock::new();

@@ -61,7 +61,7 @@ pub struct Collection<T> {
 /// The configuration of a [`Collection`].
 #[derive(Clone, Debug)]
 pub struct CollectionConfig {
-    /// The clock for creation and deletion times. The default stands still at 2027-01-15T08:00:00Z.
+    /// The clock for creation and deletion times. The default clock always shows 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
     /// Whether lists at revision "0" ignore the limit and return all objects, as a server with a watch cache does. The
     /// default is true.
@@ -94,7 +94,7 @@ impl<T: Resource> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection of the given resource. Use it for a type that belongs to no single resource, such as
+    /// Creates an empty collection of this resource. Use it for a type that belongs to no single resource, such as
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
@@ -177,9 +177,9 @@ impl<T> Collection<T> {
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     /// Creates or replaces an object including its status, and returns it as stored.
     ///
-    /// The object is stored as given. The collection fills in missing values: the uid, the times and the generation.
-    /// The generation increases if anything except metadata and status changes. The resourceVersion is always the next
-    /// revision, so there are no conflicts.
+    /// The collection keeps the values of the object, and fills in missing values: the uid, the times and the
+    /// generation. The generation increases if anything except metadata and status changes. The resourceVersion is
+    /// always the next revision, so there are no conflicts.
     ///
     /// # Panics
     ///

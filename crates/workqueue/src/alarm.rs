@@ -72,7 +72,7 @@ impl Alarm {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a new listed task. From now on, the alarm uses the timer of the task's executor. Returns a source that must be dropped
+    /// Counts a new listed task. From now on, the alarm uses the timer of the task's executor. The caller must drop the returned source
     /// outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
@@ -157,15 +157,15 @@ impl Alarm {
         self.has_rung
     }
 
-    /// Handles a ring of the alarm. The ring may be too early. Returns the sleep, which must be dropped outside the lock.
+    /// Handles a ring of the alarm. The ring may be too early. The caller must drop the returned sleep outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Handles an alarm that cannot be set. The reason is that its executor is gone, or that its timer works only on other threads. Returns
-    /// the sources, which must be dropped outside the lock.
+    /// Handles an alarm that cannot be set. The executor has ended, or its timer works only on other threads. The caller must drop the
+    /// returned sources outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

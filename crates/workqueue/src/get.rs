@@ -32,7 +32,7 @@ pub enum TryGetError {
     ShutDown,
 }
 
-/// A waiter. Dropping it unregisters it from the queue.
+/// A registered waiter. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
     /// The guard that is released at the first poll.
@@ -110,11 +110,11 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// How many polls of `get` in a row have returned a key without waiting, on this thread.
+    /// The number of consecutive polls of `get` on this thread that returned a key without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of polls without waiting after which `get` yields to the other tasks of its thread. tokio uses the same
+/// After this number of polls without waiting, `get` yields to the other tasks of its thread. tokio uses the same
 /// number.
 const BUDGET: u32 = 128;
 

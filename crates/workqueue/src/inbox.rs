@@ -8,8 +8,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// these operations first, so callers cannot observe the delay.
 ///
 /// The inbox makes concurrent producers and consumers fast. Without it, each operation would move the queue's tables from the cache of one
-/// processor to the cache of another. The inbox is closed while a caller waits for a key or for the end of a shutdown, because pushing to
-/// the inbox does not wake that caller.
+/// processor to the cache of another. The inbox is closed while a caller waits for a key or for the end of a shutdown. Pushing to the inbox
+/// would not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
     /// Whether the inbox may have entries. If `false`, callers do not take the lock of the inbox.

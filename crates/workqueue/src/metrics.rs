@@ -100,13 +100,13 @@ impl Metrics {
         let seconds = MetricKind::Histogram(buckets);
         Self {
             labels: labels.len(),
-            adds: metric(COUNTER, labels, "workqueue_adds_total", "Adds that were not merged into another"),
-            depth: metric(MetricKind::Gauge, of_depth, "workqueue_depth", "Keys that have work to do"),
+            adds: metric(COUNTER, labels, "workqueue_adds_total", "Adds that were not merged into another add"),
+            depth: metric(MetricKind::Gauge, of_depth, "workqueue_depth", "Keys that need processing"),
             queue_duration: metric(
                 seconds,
                 labels,
                 "workqueue_queue_duration_seconds",
-                "How long a key waited to be handed out",
+                "How long a key waited until it was dequeued",
             ),
             work_duration: metric(seconds, labels, "workqueue_work_duration_seconds", "How long a key was in flight"),
             retries: metric(COUNTER, labels, "workqueue_retries_total", "Delayed adds"),
@@ -127,7 +127,7 @@ impl Metrics {
                 MetricKind::MaxGauge,
                 labels,
                 "workqueue_oldest_queued_seconds",
-                "The age of the oldest key that has work to do",
+                "The age of the oldest queued key",
             ),
             delayed: metric(MetricKind::Gauge, labels, "workqueue_delayed", "Keys whose delay is pending"),
         }
@@ -149,7 +149,7 @@ impl Metrics {
 /// Keeps a gauge registered until it is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
-/// Computes the value of a gauge at a given time.
+/// Computes the value of a gauge at this time.
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
 /// The gauges of one queue. Dropping this unregisters them.

@@ -76,8 +76,8 @@ pub trait Order<K>: Send + fmt::Debug {
 
     /// Removes and returns the next ticket.
     ///
-    /// A non-empty order can return `None` to withhold its keys. A waiting `get` calls `pop` again after the next change of the queued
-    /// keys or the keys in flight: an add, the drop of a guard, a removal, or the end of a delay.
+    /// A non-empty order can return `None` to withhold its keys. A waiting `get` calls `pop` again after the next change of the queued keys
+    /// or the keys in flight. Such a change is an add, the drop of a guard, a removal, or the end of a delay.
     fn pop(&mut self) -> Option<Ticket>;
 
     /// Removes the key at `place`.

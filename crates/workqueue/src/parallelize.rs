@@ -129,7 +129,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
 impl fmt::Display for Unfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped: usize = self.skipped.iter().map(ExactSizeIterator::len).sum();
-        write!(f, "{} pieces panicked and {skipped} were not begun", self.panics.len())?;
+        write!(f, "{} pieces panicked and {skipped} did not start", self.panics.len())?;
         match self.panics.first() {
             Some(first) => write!(f, "; piece {}: {}", first.piece, first.message),
             None => Ok(()),

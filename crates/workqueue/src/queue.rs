@@ -30,8 +30,8 @@ use crate::sync::Arc;
 ///
 /// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes the
 /// next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken worker has
-/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so the precision
-/// of the timer adds to it. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
+/// not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`]. The imprecision
+/// of the timer increases the delay. tokio's timer adds up to 1 ms, and more if no thread of the runtime is free to run its timer.
 ///
 /// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When the last task of this
 /// runtime stops waiting, the queue sets the timer of another runtime.
@@ -47,8 +47,7 @@ use crate::sync::Arc;
 ///
 /// # Panics
 ///
-/// Each method, and the drop of a guard, propagates a panic of user code that runs under the lock and of a waker that it calls. The
-/// queue stays usable:
+/// Methods and drops of guards propagate panics of two kinds: of user code that runs under the lock, and of wakers. The queue stays usable:
 ///
 /// - A call that dequeued a key returns the key. The panic hook reports the panic, and the call does not propagate the panic.
 /// - A key whose `Clone` panicked is done.
@@ -63,7 +62,7 @@ use crate::sync::Arc;
 ///
 /// # Known limits
 ///
-/// - The latency is not bounded while all threads of the tokio runtime that sets the timer are busy, even if another runtime is idle.
+/// - The tokio runtime that sets the timer may have no idle thread. Then the latency is not bounded, even if another runtime is idle.
 ///   Queues that several runtimes share can use [`StdClock`] instead.
 /// - The queue frees the memory of a burst of keys only when it is empty. A single delayed key prevents this.
 /// - If the lock is contended, a thread spins for a few microseconds before it sleeps.
@@ -168,7 +167,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns. The next
     /// thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls stay the same, with one
-    /// exception: a panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
+    /// exception. A panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
@@ -296,7 +295,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future was already woken, another
-    /// waiter is woken instead. A future that is woken but neither polled nor dropped delays a key by up to one
+    /// waiter is woken instead. If a future is woken but is not polled or dropped, it delays a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness

@@ -33,7 +33,7 @@ pub(crate) struct Section<'a, K> {
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether a waiting task is being polled. A panic of the timer propagates to the caller only if this is `true`.
+    /// Whether a waiting task is being polled. A panic of the timer propagates to the caller only if this field is `true`.
     pub(crate) is_poll: bool,
 }
 
@@ -61,7 +61,7 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. If `open` is given, also opens or closes the inbox.
+    /// Applies the operations in the inbox. If `open` is not `None`, also opens or closes the inbox.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -76,7 +76,7 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns whether it is certain that no waiter must be woken and no alarm is set.
+    /// Returns whether it is certain that no waiter has to be woken, and that no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
         // The inbox is open while no worker waits. After shutdown it stays closed.
@@ -222,7 +222,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // If the state is gone, `end` has already closed the section.
+        // Without a state, the section was already closed by `end`.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

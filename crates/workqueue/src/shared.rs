@@ -59,7 +59,7 @@ const ADDED_AT_ONCE: usize = 64;
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available. If there is a time, the caller must poll again at that time.
+    /// No key is available. If this variant contains a time, the caller must poll again at that time.
     Wait(Option<Instant>),
 }
 
@@ -191,7 +191,7 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // Use a section instead. It reads the clock again, and propagates the panic at its end.
+            // The clock panicked, so use a section instead. The section reads the clock again, and propagates the panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
@@ -297,7 +297,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         item
     }
 
-    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is given, its key is marked as done first.
+    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. If `finished` is not `None`, its key is marked as done
+    /// first.
     ///
     /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so it must be called outside the lock. Therefore, if the
     /// first poll of a task finds no key, the poll takes the lock twice: once to look for a key, and once to register the waiter.
@@ -308,7 +309,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // A later poll of a task creates its waiter before it takes the lock, so that it takes the lock only once.
+        // A later poll of a task creates the waiter first, so that the poll takes the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();

@@ -1,4 +1,4 @@
-//! The lock and thread types of the queue. They come from std, from shuttle with `--cfg pintle_shuttle`, or from loom with `--cfg
+//! The lock and thread types of the queue. They are the types of std, of shuttle with `--cfg pintle_shuttle`, or of loom with `--cfg
 //! pintle_loom`.
 
 #[cfg(pintle_loom)]

@@ -26,7 +26,7 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///
 /// When a notified waiter dequeues a key, its section notifies the next waiter (1). When a notified waiter is dropped, another waiter is
 /// notified (1). When the timekeeper leaves, another thread or the alarm replaces it (3). The alarm also rings at the end of the time in
-/// (2), so that no other access to the queue is needed.
+/// (2), so no other access to the queue is needed.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,

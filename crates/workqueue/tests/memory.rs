@@ -28,8 +28,8 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // For each order: the maximum number of bytes per queued key, and the maximum number of allocations when an
-    // empty queue adds and processes one key.
+    // The limits for each order: the number of bytes per queued key, and the number of allocations when an empty queue
+    // adds and processes one key.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),

@@ -14,7 +14,8 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// The reason for each peer without a program. The column of such a peer in the table is empty.
+    /// The reason why a program is missing, for each peer without a program. The column of such a peer in the table is
+    /// empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
@@ -39,8 +40,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. They share code with tests, and this code enables features that other programs
-    // must not have.
+    // Build the examples separately. They share code with tests, and this code enables features that must be off in the
+    // other programs.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()

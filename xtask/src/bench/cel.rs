@@ -57,7 +57,7 @@ pub(crate) const AREA: Area = Area {
 
 const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
-/// The same update if the definition has no rules.
+/// The same update of an object whose definition has no rules.
 const PLAIN: &str = "no rules";
 /// A write with rules takes at most 1.3 times as long.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];

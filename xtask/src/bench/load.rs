@@ -15,22 +15,22 @@ pub(crate) struct LoadServer {
 }
 
 impl LoadServer {
-    /// Starts a load server with this number of pods on a free port. The address of the server is a URL.
+    /// Starts a load server with this number of pods on a free port. Clients get the URL of the server.
     pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
         Self::start(built, "load_server", &["--pods", &pods.to_string()])
     }
 
-    /// Starts an embedded API server. The address of the server is a kubeconfig file.
+    /// Starts an embedded API server. Clients get a kubeconfig file.
     pub(crate) fn cluster(built: &Built) -> anyhow::Result<Self> {
         Self::start(built, "api_server", &[])
     }
 
-    /// Starts an embedded API server with this number of ConfigMaps. The address of the server is a kubeconfig file.
+    /// Starts an embedded API server with this number of ConfigMaps. Clients get a kubeconfig file.
     pub(crate) fn with_maps(built: &Built, maps: usize) -> anyhow::Result<Self> {
         Self::start(built, "api_server", &["--maps", &maps.to_string()])
     }
 
-    /// Starts the server of the area `rest`. The address of the server is a kubeconfig file.
+    /// Starts the server of the area `rest`. Clients get a kubeconfig file.
     pub(crate) fn rest(built: &Built) -> anyhow::Result<Self> {
         Self::start(built, "rest_server", &[])
     }

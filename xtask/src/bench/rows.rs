@@ -58,7 +58,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // Our value is zero, so the ratio is infinite. JSON cannot express this.
+            // Our value is zero, so the ratio is infinite. JSON cannot represent an infinite number.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };

@@ -20,7 +20,7 @@ pub(super) struct Quiet {
 /// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The output of both streams, in the order of writing.
+    /// The content of stdout and stderr, in the order in which it was written.
     pub(super) output: String,
 }
 

@@ -32,7 +32,8 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     // same profile.
     let tests =
         tests.arg("--config").arg(&profile).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0").run()?;
-    // The tests have built the program. `cargo run` would build Pintle again, without the features that only tests need.
+    // The tests have already built the program. `cargo run` would build Pintle again, without the features that only
+    // tests need.
     let program = target.join("debug").join(NAME).with_extension(std::env::consts::EXE_EXTENSION);
     let printed = Quiet::new(sh, step, program).arg("crd").run()?;
     let stored = fs::read_to_string(folder.join("deploy/crd.yaml"))?;

@@ -11,21 +11,21 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs in parallel with other steps. It is after `shuttle`, because
-/// its build replaces the program of this task, from which loom and shuttle get their compilers.
+/// All steps. Fast steps are first. The replayer of recorded cases waits a minute for a bookmark, so it runs in parallel with other steps.
+/// It runs after `shuttle`, because its build replaces this program, and loom and shuttle use this program as a compiler wrapper.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
     Step::new("clippy", "no warning in any target, with all features", clippy),
     Step::new(
         "alone",
-        "each crate builds alone, with default features and with none; so does the README's program",
+        "each crate builds alone, with and without default features; the README's program builds",
         alone,
     ),
     Step::new("tests", "unit and integration tests, each with a time limit", tests),
     Step::new(
         "election",
-        "electors in 20,000 simulated worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
+        "electors in 20,000 simulated worlds, and all sequences of nine moves of two electors; PINTLE_WORLDS and PINTLE_DEPTH change this",
         election,
     ),
     Step::new("doctests", "every example in the documentation", doctests),
@@ -34,7 +34,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("shuttle", "the concurrent cores under shuttle: random schedules", shuttle),
     Step::new(
         "conformance",
-        "the embedded server gives the recorded answers of a real one, except the listed cases",
+        "the embedded server returns the recorded responses of a real server, except in the listed cases",
         conformance,
     )
     .waits(),
@@ -81,7 +81,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // If only this build has a warning, the reason is usually an import that is needed only with a feature.
+            // A warning that only this build has usually means that an import is needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }

@@ -94,7 +94,7 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
 
 /// Returns the module that defines an item. Follows re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
-    // Re-exports can form a loop, so follow at most eight.
+    // Re-exports can form a loop, so follow at most eight re-exports.
     for _ in 0..8 {
         let own = (1..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or(1);
         match path.get(..=own).and_then(|item| known_as.get(item)).filter(|known| !path.starts_with(known)) {

@@ -78,8 +78,8 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // The crate of a macro has no example. The example is in the crate that re-exports the macro, because the
-        // example needs that crate's traits.
+        // A macro crate has no example. The example is in the crate that re-exports the macro, because the example
+        // needs the traits of that crate.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");

@@ -55,8 +55,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// The reason for the rules of the server's crates. Their tests may use `pintle-testing` to replay inputs, because
-/// client and server share it.
+/// The reason for the rules of the server's crates. The tests of these crates may use `pintle-testing` to replay
+/// inputs, because client and server share that crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// Crates without Kubernetes and without an async runtime.

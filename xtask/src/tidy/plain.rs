@@ -1,25 +1,13 @@
-//! Plain language. Each crate has a budget of marker phrases and of hard test names. Budgets may only become smaller.
+//! Plain language: no marker phrases in comments, and no hard test names.
 //!
-//! A marker phrase can be correct, but its sentence is often hard to read. docs/STYLE.md has the rules.
+//! A marker phrase can be correct English, but a sentence with a marker phrase is often hard to read. docs/STYLE.md has
+//! the rules.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::{Finding, Source};
-
-/// The numbers of marker phrases and of hard test names that a crate contains or may contain.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    phrases: usize,
-    names: usize,
-}
-
-/// The crates that may contain marker phrases or hard test names. Other crates may contain none.
-const BUDGETS: &[(&str, Counts)] =
-    &[("leaderelect", Counts { phrases: 4, names: 0 }), ("workqueue", Counts { phrases: 2, names: 0 })];
 
 /// The maximum number of words in a test name.
 const LONGEST_NAME: usize = 9;
@@ -44,33 +32,16 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 });
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    let mut found = BTreeMap::<&str, Counts>::new();
     for source in sources.iter().filter(|source| source.is("rs")) {
-        let counts = found.entry(area(&source.path)).or_default();
-        counts.phrases += comments(&source.text).map(markers).sum::<usize>();
-        counts.names += odd_names(&source.text).count();
-    }
-    findings.extend(overspent(&found, BUDGETS));
-    let has_budget =
-        |source: &&Source| BUDGETS.iter().any(|(known, budget)| *known == area(&source.path) && budget.names > 0);
-    for source in sources.iter().filter(|source| source.is("rs") && !has_budget(source)) {
-        findings.extend(odd_names(&source.text).map(|(line, what)| Finding::new(&source.path, line, what)));
+        let found = markers(&source.text).chain(odd_names(&source.text));
+        findings.extend(found.map(|(line, what)| Finding::new(&source.path, line, what)));
     }
 }
 
-/// Returns the crate of a file. For a file in `crates/NAME`, this is `NAME`. For other files, this is the top folder.
-fn area(path: &Path) -> &str {
-    let mut parts = path.iter().filter_map(|part| part.to_str());
-    match (parts.next(), parts.next()) {
-        (Some("crates"), Some(name)) => name,
-        (first, _) => first.unwrap_or_default(),
-    }
-}
-
-/// Returns the lines of comments and documentation, without code blocks.
-fn comments(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the lines of comments and documentation with their numbers, without code blocks.
+fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
-    text.lines().filter_map(move |line| {
+    (1..).zip(text.lines()).filter_map(move |(number, line)| {
         let comment = line.trim_start().strip_prefix("//")?;
         let comment = comment.strip_prefix(['/', '!']).unwrap_or(comment);
         let comment = comment.strip_prefix(' ').unwrap_or(comment);
@@ -78,12 +49,16 @@ fn comments(text: &str) -> impl Iterator<Item = &str> {
             is_code = !is_code;
             return None;
         }
-        (!is_code).then_some(comment)
+        (!is_code).then_some((number, comment))
     })
 }
 
-fn markers(text: &str) -> usize {
-    PATTERNS.iter().map(|pattern| pattern.find_iter(text).count()).sum()
+/// Returns the marker phrases of comments with their lines.
+fn markers(text: &str) -> impl Iterator<Item = (usize, String)> {
+    comments(text).flat_map(|(line, comment)| {
+        let phrases = PATTERNS.iter().flat_map(move |pattern| pattern.find_iter(comment));
+        phrases.map(move |phrase| (line, format!("marker phrase {:?}: see docs/STYLE.md", phrase.as_str())))
+    })
 }
 
 /// Returns the test names with too many words or with an odd word.
@@ -98,23 +73,6 @@ fn odd_names(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-fn overspent(found: &BTreeMap<&str, Counts>, budgets: &[(&str, Counts)]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (area, counts) in found {
-        let budget = budgets.iter().find(|(known, _)| known == area).map_or(Counts::default(), |(_, budget)| *budget);
-        let sums =
-            [("marker phrases", counts.phrases, budget.phrases), ("hard test names", counts.names, budget.names)];
-        for (what, count, budget) in sums.into_iter().filter(|(_, count, budget)| count != budget) {
-            let advice = match count > budget {
-                true => "rewrite the new ones; docs/STYLE.md has the rules",
-                false => "lower its budget in xtask/src/tidy/plain.rs",
-            };
-            findings.push(Finding::new(Path::new(area), None, format!("{count} {what}, budget {budget}: {advice}")));
-        }
-    }
-    findings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,13 +80,14 @@ mod tests {
     #[test]
     fn code_blocks_are_not_counted() {
         let text = "/// Who is told.\n/// ```\n/// // nobody\n/// ```\n/// Returns it.\nlet nobody = 1; // nobody\n";
-        assert_eq!(comments(text).collect::<Vec<_>>(), ["Who is told.", "Returns it."]);
+        assert_eq!(comments(text).collect::<Vec<_>>(), [(1, "Who is told."), (5, "Returns it.")]);
     }
 
     #[test]
-    fn marker_phrases_are_counted() {
-        assert_eq!(markers("Who is told how the election goes, anew"), 3);
-        assert_eq!(markers("Returns the number of keys that are in flight."), 0);
+    fn marker_phrases_are_found() {
+        let lines = |text: &str| markers(text).map(|(line, _)| line).collect::<Vec<_>>();
+        assert_eq!(lines("\n// Who is told how the election goes, anew"), [2, 2, 2]);
+        assert_eq!(lines("// Returns the number of keys that are in flight."), [0; 0]);
     }
 
     #[test]
@@ -136,22 +95,5 @@ mod tests {
         let text = "#[test]\nfn a_b_c_d_e_f_g_h_i_j() {}\n#[test]\nfn nobody_is_here() {}\n#[test]\nfn eviction_is_lru() {}\nfn a_b_c_d_e_f_g_h_i_j_k() {}\n";
         let found: Vec<_> = odd_names(text).map(|(line, _)| line).collect();
         assert_eq!(found, [2, 4]);
-    }
-
-    #[test]
-    fn budgets_may_only_fall() {
-        let counts = |phrases, names| Counts { phrases, names };
-        let found = BTreeMap::from([("a", counts(2, 0)), ("b", counts(1, 4)), ("c", counts(0, 0))]);
-        let lines = overspent(&found, &[("a", counts(1, 0)), ("b", counts(3, 4))]);
-        let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
-        assert_eq!(lines.len(), 2);
-        assert!(lines[0].contains("2 marker phrases, budget 1: rewrite"), "{lines:?}");
-        assert!(lines[1].contains("1 marker phrases, budget 3: lower"), "{lines:?}");
-    }
-
-    #[test]
-    fn crate_is_named_by_its_folder() {
-        assert_eq!(area(Path::new("crates/meta/src/lib.rs")), "meta");
-        assert_eq!(area(Path::new("xtask/src/main.rs")), "xtask");
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // This crate can be used without the other crates, and its names are CEL's terms.
+        // `pintle-cel` can be used without the other crates, and its names are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }

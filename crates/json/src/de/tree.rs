@@ -7,7 +7,7 @@ use serde_json::Error;
 
 use crate::Json;
 
-/// The requested type must be passed to a number that keeps its text.
+/// Implements methods that pass the requested type to a number. A number that keeps its text needs this type.
 macro_rules! forward_number {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -128,7 +128,8 @@ impl<'a> Reader<'a> {
         let (content, anchor, inner) = match event {
             Event::Alias(anchor) => {
                 let aliased = self.anchors.get(&anchor).cloned();
-                let aliased = aliased.ok_or(format!("an alias names a value that holds itself, at line {line}"))?;
+                let aliased =
+                    aliased.ok_or(format!("an alias refers to a value that contains the alias, at line {line}"))?;
                 self.weigh(aliased.weight, line)?;
                 return Ok(aliased);
             }
@@ -150,7 +151,7 @@ impl<'a> Reader<'a> {
                 let inner = members.iter().map(|member| member.node.height).max().unwrap_or(0) + 1;
                 (Content::Map(members), anchor, inner)
             }
-            _ => return Err(format!("no YAML at line {line}")),
+            _ => return Err(format!("invalid YAML at line {line}")),
         };
         self.weigh(NODE, line)?;
         if inner > MAX_NESTING {
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
     fn weigh(&mut self, more: usize, line: usize) -> Result<(), String> {
         self.weight += more;
         match self.weight > MAX_SIZE {
-            true => Err(format!("its aliases and values come to more than {MAX_SIZE} bytes at line {line}")),
+            true => Err(format!("its values exceed {MAX_SIZE} bytes after the expansion of aliases, at line {line}")),
             false => Ok(()),
         }
     }
@@ -229,7 +230,7 @@ fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: M
 /// Returns the fields that the value of `<<` adds. The value is a map or a list of maps. If several maps have the same
 /// key, the first map is used.
 fn merged(node: &Node) -> Result<Vec<Member>, String> {
-    let fault = || format!("the value of `<<` is neither a map nor a list of maps, at line {}", node.line);
+    let fault = || format!("the value of `<<` is not a map or a list of maps, at line {}", node.line);
     match &node.content {
         Content::Map(members) => Ok(members.clone()),
         Content::List(items) => {
@@ -276,7 +277,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text in which each row contains the row before nine times.
+    /// Creates a YAML text. Each row contains nine aliases of the row before.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

@@ -150,7 +150,7 @@ fn pod_impersonates_the_overridden_user() {
         ..Overrides::default()
     };
     let config = infer(None, &overrides, &env).unwrap();
-    let whom = config.impersonate.expect("acting as oneself would be acting with more rights, or other ones");
+    let whom = config.impersonate.expect("the overrides impersonate a user");
     assert_eq!((whom.user.as_str(), whom.groups.len()), ("jane", 2));
     assert!(config.token_file.is_some());
 

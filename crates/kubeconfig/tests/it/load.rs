@@ -246,8 +246,8 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // If the process has only one subscriber, tracing enables an event for all threads only if the first thread that
-    // reaches the event has a subscriber. That thread may have none. With a second subscriber, tracing asks the
+    // If the process has only one subscriber, the first thread that reaches an event decides whether tracing enables
+    // the event for all threads. That thread may have no subscriber. With a second subscriber, tracing checks the
     // subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();

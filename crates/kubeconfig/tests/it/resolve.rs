@@ -228,7 +228,7 @@ fn impersonation_and_timeout_reach_the_client() {
     assert_eq!((whom.extra["k"].as_slice(), whom.extra["l"].len()), (["x".to_owned()].as_slice(), 0));
     assert!(!used.disable_compression);
     let error = config(EU, "").client_config(&overrides).unwrap_err();
-    assert!(error.to_string().contains("need a user to act as"), "{error}");
+    assert!(error.to_string().contains("require a user to impersonate"), "{error}");
 }
 
 #[test]

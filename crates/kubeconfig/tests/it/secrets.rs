@@ -1,5 +1,5 @@
-//! Tests that secrets are never shown: not by the `Debug` of any public type, and not by an error or its sources, for
-//! any mistake in the file.
+//! Tests that no output shows a secret. The output is the `Debug` of all public types, and the errors and their sources
+//! for all kinds of mistakes in a file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;

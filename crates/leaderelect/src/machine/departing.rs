@@ -29,8 +29,8 @@ impl Machine {
     }
 
     /// Returns the latest time at which the request should be sent, on the monotonic clock. A candidate has no
-    /// deadline. For its request, the method returns the deadline of a leader whose term starts now, so that requests
-    /// of leaders do not delay it without bound.
+    /// deadline. For the request of a candidate, the method returns the deadline of a leader whose term starts now.
+    /// Therefore, requests of leaders cannot delay the request of a candidate without bound.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),

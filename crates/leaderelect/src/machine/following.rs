@@ -84,7 +84,7 @@ impl Machine {
     }
 
     /// Handles the result of a candidate's write. `overtaken` means that another contender's lock existed in the
-    /// meantime. The leader of that lock may not know yet that it was deleted. Therefore, a lock that this write
+    /// meantime. The leader of that lock may not have observed the deletion yet. Therefore, a lock that this write
     /// created does not start a term immediately.
     pub(super) fn contended(
         &mut self,
@@ -104,7 +104,7 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The write was stored, but its term would already be over. Take the lock again from this record.
+            // The write was stored, but its term would already be over. Take the lock again, starting from this record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -208,8 +208,9 @@ impl Machine {
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets writes in doubt that can no longer be stored, because the version that they replace is gone. If the lock
-    /// is deleted and a forgotten write then creates it, the new lock counts as another contender's.
+    /// Forgets writes with an unknown result that can no longer be stored, because the lock no longer has the version
+    /// that they replace. If the lock is deleted and a forgotten write then creates it, the new lock counts as another
+    /// contender's.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
@@ -227,7 +228,7 @@ impl Machine {
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // The leader of a deleted lock may not know about the deletion yet. Therefore, wait, regardless of the
+            // The leader of a deleted lock may not have observed the deletion yet. Therefore, wait, regardless of the
             // holder of the new lock.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
@@ -266,7 +267,7 @@ impl Machine {
 
     /// Returns the record with which this contender takes the lock. `last` is the current record.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // The preferred contender has not taken the lock, so do not yield to it.
+        // The preferred contender has not taken the lock, so do not yield the lock.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
@@ -315,8 +316,8 @@ impl Machine {
     ///
     /// - Without a watch: after the usual pause. If the record expires earlier, and at least a `retry_period` from now,
     ///   at the expiry.
-    /// - With a watch: at the expiry. If the watch reports no event for the time of up to four renewals, after that
-    ///   time, because only a read can distinguish a silent watch from a dead leader.
+    /// - With a watch: at the expiry. If the watch reports no event for the time of up to four renewals, the candidate
+    ///   reads after that time. Only a read can distinguish a silent watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -339,7 +340,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time from which this contender may take the lock, according to the known state.
+    /// Returns the earliest time at which this contender may take the lock, according to the known state.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

@@ -36,7 +36,8 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns the time without an observation after which a candidate may have missed a renewal that repeats a record.
+    /// Returns how long a candidate may go without an observation. After this time, it may have missed a renewal that
+    /// repeats a record.
     ///
     /// A candidate that can reach the server reads sooner, at the latest when the record expires and the candidate may
     /// take the lock. If this time were shorter, regular writes of other programs could delay a takeover forever.

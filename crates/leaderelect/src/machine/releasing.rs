@@ -18,8 +18,8 @@ impl Machine {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// Releases the lock after a stop. This is needed if a write in doubt may have taken the lock, or if the record of
-    /// the last term is still in the lock.
+    /// Releases the lock after a stop. This is needed if a write with an unknown result may have taken the lock, or if the record of the
+    /// last term is still in the lock.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),

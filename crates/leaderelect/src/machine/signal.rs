@@ -32,9 +32,9 @@ pub enum Signal {
 pub struct Preference {
     /// The time for which this contender leaves a free lock to other contenders.
     pub defer: Duration,
-    /// The contender for which this contender gives up its lock. The machine asks the work to end, renews the term
-    /// until then, and releases the lock. If no other contender took the lock while this one deferred, it ignores the
-    /// preference and keeps the lock.
+    /// If set, this contender gives up its lock in favor of the named contender. The machine asks the work to end,
+    /// renews the term until the work has ended, and releases the lock. If no other contender took the lock while this
+    /// contender deferred, this contender ignores the preference and keeps the lock.
     pub yield_to: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub enum LockRequest {
     },
 }
 
-/// A failed request. It contains only what the machine needs.
+/// A failed request, with only the data that the machine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The known effect.

@@ -1,8 +1,8 @@
 //! The times in written records.
 //!
-//! Each written record has a later time than the previous record. Therefore, a record in doubt is never confused with
-//! another record, and each renewal is a change for candidates. Candidates compare records. Without different times, a
-//! candidate that was partitioned could see an identical record again.
+//! Each written record has a later time than the previous record. Therefore, a record that may have been stored is
+//! never confused with another record, and each renewal is a change for candidates. Candidates compare records. Without
+//! different times, a candidate that was partitioned could see an identical record again.
 //!
 //! Coordinated elections are an exception. There, candidates do not compare records, and the control plane compares the
 //! times with its own time of day. Therefore, if the time of day is set far back, the times in records also go back.
@@ -24,7 +24,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns whether the time of day was set back by at least `limit` since this stamp. A clock that stands still
+    /// Returns whether the time of day was set back by at least `limit` since this stamp. A clock that does not advance
     /// does not count as set back, because a leader writes more often than `limit`.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
@@ -57,8 +57,8 @@ impl Machine {
     }
 
     /// Returns the time to write in a renewal. If at least a second has passed since the last renewal that extended the
-    /// term, the returned time is in a later whole second. This also applies if the time of day stands still or was set
-    /// back slightly.
+    /// term, the returned time is in a later whole second. This also applies if the time of day does not advance, or
+    /// was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);

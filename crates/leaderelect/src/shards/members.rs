@@ -109,8 +109,8 @@ impl Members {
         self.leases.insert(name.into(), known);
     }
 
-    /// Records that a lease was deleted. If it is a shard lease of a rival, it counts as held for another lease
-    /// duration, because its leader may not know about the deletion yet.
+    /// Records that a lease was deleted. A deleted shard lease of a rival counts as held for another lease duration,
+    /// because its leader may not have observed the deletion yet.
     pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
@@ -141,7 +141,7 @@ impl Members {
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
-    /// Returns the preference of the replica `me` for a shard. It defers to replicas with a greater weight.
+    /// Returns the preference of the replica `me` for a shard. The replica defers to replicas with a greater weight.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let own = (weight(me, shard), me);

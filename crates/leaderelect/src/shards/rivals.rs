@@ -1,6 +1,6 @@
 //! Detects rivals. A rival is a replica of the same fleet that uses another number of shards.
 //!
-//! The shards of a rival have other leases than the shards of this replica, but they may contain the same objects.
+//! The shards of a rival have different leases, but they may contain the same objects as the shards of this replica.
 //! Therefore, a replica that has acquired the lease of a shard lists all leases of the fleet before it works on the
 //! shard. If two rivals acquire leases at the same time, at least one of them finds the other's lease in its list, and
 //! gives up its own lease.
@@ -26,7 +26,7 @@ pub(super) struct Rivals<'a, A> {
     pub(super) members: &'a watch::Sender<Members>,
     /// The number of lists that this replica has started.
     pub(super) started: AtomicU64,
-    /// The number of the last complete list, and whether a rival led a shard according to it.
+    /// The number of the last complete list, and whether that list shows that a rival leads a shard.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
@@ -85,9 +85,9 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         self.members.send_modify(|members| {
             found.iter().for_each(|(name, state)| members.record(name, state, *lease_duration, now));
         });
-        // A rival leads if its lease expires after the time at which the request was sent. A lease that expired earlier
-        // was not renewed in time: otherwise, the list would have contained the renewal. A lease that expired later may
-        // have been renewed after the server read it, so it still counts as led.
+        // A rival leads if its lease expires after the time at which the request was sent. If a lease expired earlier,
+        // it was not renewed in time, because the list would contain the renewal. A lease that expired later may have
+        // been renewed after the server read it, so it still counts as led.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 

@@ -79,8 +79,8 @@ pub(super) enum Answer<O> {
 /// The result of a step.
 pub(super) enum Stepped {
     Quiet,
-    /// There is a request to send, and it should be sent by this time. Use [`exchange`](Contest::exchange) to send it.
-    /// If it has to wait first, call [`depart`](Contest::depart) before.
+    /// The caller should send a request by this time. Use [`exchange`](Contest::exchange) to send it. If the request has to wait first,
+    /// call [`depart`](Contest::depart) before it is sent.
     Sends(Duration),
     Finished,
 }

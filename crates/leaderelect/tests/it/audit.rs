@@ -142,7 +142,7 @@ fn only_early_takeovers_are_reported() {
         match (&bench.faults()[..], early) {
             ([Finding::TakenEarly { by, from, after: bound, of }], true) => {
                 assert_eq!((by.as_str(), from.as_str(), *of), ("b", "a", seconds(15)));
-                // The last renewal may be as old as the read before it.
+                // The last renewal may be as old as the read before the renewal.
                 assert!(bound.as_secs_f64() >= after && bound.as_secs_f64() <= after + 0.6, "{bound:?}");
             }
             ([], false) => {}

@@ -116,8 +116,8 @@ impl ClientGo {
         instructions
     }
 
-    /// Releases the lock. The work continues until this is done. The release overwrites any record that was just read, if the elector
-    /// believes that it leads.
+    /// Releases the lock. The work continues until the lock is released. If the elector is the leader according to its own state, the
+    /// release overwrites any record that was just read.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {

@@ -80,7 +80,7 @@ pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
     /// The time for which the work continues after it was asked to end.
     pub(crate) drain: Duration,
-    /// The time at which the work ends without a request. `None` if it does not.
+    /// The time at which the work ends without a request to end. `None` if the work ends only on request.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,

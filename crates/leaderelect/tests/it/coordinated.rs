@@ -128,7 +128,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane creates another lock immediately. It does not know that the leader of the deleted lock may still work.
+/// The control plane creates another lock immediately. It does not take into account that the leader of the deleted lock may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {

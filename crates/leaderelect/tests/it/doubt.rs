@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
-/// Returns the outcome of a write that the client has sent twice. The server stored the first attempt, and rejected the second because of
-/// it.
+/// Returns the outcome of a write that the client has sent twice. The server stored the first attempt, and therefore rejected the second
+/// attempt.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
     Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
 }

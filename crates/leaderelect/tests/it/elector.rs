@@ -220,7 +220,7 @@ async fn suspended_leader_finds_its_deadline_passed() {
     pass(1.0).await;
     let guard = a.guard();
     assert!(guard.check().is_ok());
-    // A suspend. The monotonic clock stands still, and the time of day advances.
+    // A suspend. The monotonic clock does not advance, but the time of day does.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");

@@ -338,8 +338,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// A create request is applied late, after another holder's lock existed and was deleted. The leader of that lock may not know that its
-/// lock was deleted.
+/// A create request is applied late, after another holder's lock existed and was deleted. The leader of that lock may not have observed the
+/// deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -367,7 +367,7 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
     }
 }
 
-/// The leader of the second lock may not know that its lock was deleted as well.
+/// The leader of the second lock may not have observed the deletion of that lock either.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -423,8 +423,8 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock. The watch reported a lock either after the read or before it. If it was after the read, the machine must wait for
-/// the reported holder.
+/// A read finds no lock. The watch reported a lock either after or before the read. If it was after the read, the machine must wait for the
+/// reported holder.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();

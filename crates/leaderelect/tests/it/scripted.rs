@@ -17,7 +17,7 @@ use crate::contender::{TestClock, pass};
 
 type Event = LockEvent<LockState>;
 
-/// A lock with a scripted watch. Another contender holds it until the test changes it.
+/// A lock with a scripted watch. Another contender holds the lock until the test changes it.
 struct Scripted {
     key: ObjectKey,
     stored: Arc<Mutex<LockState>>,

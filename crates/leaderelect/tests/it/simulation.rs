@@ -56,7 +56,7 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A restarted contender finds no lock and takes it. The old leader does not know yet that its lock was deleted.
+    // A restarted contender finds no lock and takes it. The old leader has not observed the deletion of its lock yet.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 

@@ -176,7 +176,8 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
     }
 }
 
-/// The deadline of a renewal that waited in the queue counts from its sending. Its record contains that time.
+/// The deadline of a renewal that waited in the queue counts from the time at which the renewal is sent. Its record
+/// contains that time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();

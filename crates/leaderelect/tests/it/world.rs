@@ -364,7 +364,7 @@ impl World {
 }
 
 impl State {
-    /// Writes the object, as a program does that is not a contender.
+    /// Writes the object in the same way as a program that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;

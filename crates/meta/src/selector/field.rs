@@ -123,7 +123,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Kubernetes ignores a part that is only an operator.
+        // Kubernetes ignores a requirement that consists only of an operator.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }
@@ -152,7 +152,7 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value of the requirement, with which the field is compared.
+    /// Returns the value that the field is compared with.
     pub fn value(&self) -> &str {
         &self.value
     }

@@ -89,7 +89,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // New sleeps need not notify the thread, because it checks them right after this.
+                // New sleeps need not notify the thread, because the thread checks the sleeps right after this.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }

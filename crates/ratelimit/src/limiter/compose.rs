@@ -36,7 +36,7 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest delay of several limiters. It charges all of them.
+/// A limiter that returns the longest delay of several limiters. It charges all these limiters.
 ///
 /// # Examples
 ///

@@ -9,7 +9,7 @@ use crate::jitter::scale;
 /// Subtracts a random part from another limiter's delays, so that items that failed at the same time are not retried at the same time.
 ///
 /// A delay `d` becomes a uniformly distributed delay in `[d * (1 - fraction), d]`. The jitter is subtracted, so no delay exceeds the cap of
-/// the other limiter, and items that have reached the cap are spread as well.
+/// the other limiter. Items that have reached the cap are also spread.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Bodies of writes, and server-side apply.
+//! Request bodies of writes, and server-side apply.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,8 @@ use crate::{Error, Request, extract_managed_fields};
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The options' field manager becomes an owner of all fields in the object. It gives up each field that it applied
-    /// earlier and that `object` does not have.
+    /// The options' field manager becomes an owner of all fields in the object. The field manager gives up the fields
+    /// that it applied earlier and that are missing from `object`.
     ///
     /// If the type does not serialize a kind, the method adds it to the request. A `resourceVersion` or `uid` in the
     /// metadata is a precondition. Do not apply an object that a read returned, because it also contains the fields of
@@ -27,7 +27,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
-    /// with a different value, unless the options force the apply. Returns any other error that a request can have.
+    /// with a different value, unless the options force the apply. Returns any other error of a request.
     ///
     /// # Examples
     ///
@@ -77,7 +77,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
             return request.keep(InvalidRequest::Mismatch(format!(
-                "this handle has only the metadata of {}, and a replace would delete the rest; patch them instead",
+                "this `Api` has only the metadata of {}, so the write would delete all other fields; send a patch instead",
                 self.resource
             )));
         }

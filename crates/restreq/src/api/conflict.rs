@@ -18,8 +18,8 @@ const ATTEMPTS: u32 = 5;
 /// two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the error's
 /// [`retry_after`](ApiError::retry_after) is longer.
 ///
-/// An attempt can conflict with its own earlier write if the response was lost ([`ApiError::earlier_may_have_acted`]). Therefore,
-/// `attempt` must be idempotent: it may set a label, but must not increment a counter.
+/// If the response to a write is lost, the client may send the write again. The second write can then conflict with the first one
+/// ([`ApiError::earlier_may_have_acted`]). Therefore, `attempt` must be idempotent: it may set a label, but must not increment a counter.
 ///
 /// # Errors
 ///
@@ -70,10 +70,9 @@ pub enum OperationResult {
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object with the key of `object`, applies `change` to it, and updates it. If there is no stored object,
-    /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written.
-    /// After a conflict, or if a create fails because the object exists, the method starts again with the read. It makes at most
-    /// five attempts.
+    /// Reads the stored object with the key of `object`, applies `change`, and updates the stored object. If there is no stored object,
+    /// applies `change` to a copy of `object` and creates it. If `change` does not modify the stored object, nothing is written. After a
+    /// conflict, or if a create fails because the object exists, the method starts again with the read. It makes at most five attempts.
     ///
     /// `T` must model all fields of the object. The update drops fields that `T` does not have. If `T` does not model all fields,
     /// use [`apply`](Self::apply).
@@ -136,7 +135,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// The pauses of client-go's `DefaultRetry`.
+/// The pauses between attempts, as in client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

@@ -29,7 +29,7 @@ pub enum Deletion<T> {
     /// is removed or its grace period ends. For some kinds, such as pods, this can also be the last state of an object
     /// that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
     Object(Box<T>),
-    /// The object is deleted. In a dry run: it would be deleted. The details of this status contain the object's UID.
+    /// The object is deleted. In a dry run, it would be deleted. The details of this status contain the object's UID.
     Status(Box<Status>),
 }
 

@@ -31,8 +31,12 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, `InternalError` if several budgets match the pod, an error if this is not an `Api` for pods,
-    /// or any other error of a request.
+    /// Returns one of these errors:
+    ///
+    /// - `NotFound` if the pod does not exist.
+    /// - `InternalError` if several budgets match the pod.
+    /// - An error if this is not an `Api` for pods.
+    /// - Any other error of a request.
     ///
     /// # Examples
     ///

@@ -122,7 +122,7 @@ impl<T> Api<T> {
         let request = self.log_request(key, options);
         let request = match options.follow {
             true => request.keep(InvalidRequest::Mismatch(
-                "a log that is followed has no end; use log_lines, or do not follow it".into(),
+                "a followed log has no end; use log_lines, or set follow to false".into(),
             )),
             false => request,
         };
@@ -231,7 +231,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The number of bytes at the start of the buffer in which no line end was found.
+    /// The length of the start of the buffer that was already searched for a line end, in bytes.
     searched: usize,
 }
 

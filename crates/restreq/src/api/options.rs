@@ -40,8 +40,8 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch after `timeout_seconds`. If the watch is open but silent for `WATCH_GRACE`
-        // longer than that, the connection counts as lost.
+        // The server ends the watch after `timeout_seconds`. If the watch is still open and silent `WATCH_GRACE` later,
+        // the connection counts as lost.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }
@@ -71,5 +71,5 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
 /// with a longer timeout immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
-/// How much longer than its requested timeout a watch may stay open.
+/// The additional time for which a watch may stay open after its requested timeout.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

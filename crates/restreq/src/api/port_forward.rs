@@ -45,8 +45,8 @@ const LAYOUT: Layout = Layout {
 };
 
 impl<T> Api<T> {
-    /// Opens one connection to a port of a pod. To open several connections, call it several times. Each connection
-    /// can be closed separately.
+    /// Opens one connection to a port of a pod. To open several connections, call this method several times. Each
+    /// connection is closed separately.
     ///
     /// The user needs the verbs `get` and `create` for `pods/portforward`. The request opens a WebSocket over
     /// HTTP/1.1. In the pod, the connection appears to come from localhost.
@@ -94,7 +94,7 @@ impl<T> Api<T> {
     ) -> Result<PortForward, ApiError> {
         let request = self.on_object_of("", &["pods"], self.client.verb(Method::GET), key).subresource(["portforward"]);
         let request = match port {
-            0 => request.keep(InvalidRequest::Mismatch("port 0 is not a port; name one from 1 to 65535".into())),
+            0 => request.keep(InvalidRequest::Mismatch("port 0 is not a port; use a port from 1 to 65535".into())),
             port => request.param("ports", port.to_string()),
         };
         let (socket, _, request) = request.websocket(&[PROTOCOL]).await?;

@@ -9,7 +9,7 @@ use super::Api;
 use super::options::with_list_options;
 use crate::Error;
 
-/// The form in which to request objects.
+/// The representation of objects that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,
@@ -84,7 +84,7 @@ pub struct TableColumn {
     /// The format of the type, such as `date`, or `name` for the column with the object's name.
     #[serde(default)]
     pub format: String,
-    /// A description for people.
+    /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
     /// The priority of the column. 0 means that the column is always shown. Columns with higher numbers are less
@@ -109,8 +109,8 @@ impl<T> Api<T> {
     /// Returns an `Api` for the metadata of the same objects: client-go's metadata client. The server sends only the
     /// metadata, even in lists and watches. An informer then stores only the metadata.
     ///
-    /// It supports reads, patches and deletes. Creating or replacing an object returns an error without I/O, because
-    /// that would erase everything but the metadata.
+    /// The returned `Api` supports reads, patches and deletes. Creating or replacing an object returns an error without
+    /// I/O, because such a write would erase all fields outside of the metadata.
     ///
     /// # Examples
     ///

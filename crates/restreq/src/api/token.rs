@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::Api;
 
-/// The properties of a token. The default requests a token for the API server, with the server's default lifetime.
+/// The properties of a requested token. The default requests a token for the API server, with the server's default
+/// lifetime.
 ///
 /// # Examples
 ///
@@ -62,8 +63,12 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, `Invalid` for a lifetime below 10 minutes, an error if this is not an `Api` for
-    /// serviceaccounts, or any other error of a request.
+    /// Returns one of these errors:
+    ///
+    /// - `NotFound` if the ServiceAccount does not exist.
+    /// - `Invalid` for a lifetime below 10 minutes.
+    /// - An error if this is not an `Api` for serviceaccounts.
+    /// - Any other error of a request.
     ///
     /// # Examples
     ///

@@ -124,7 +124,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
             // `is_met` requires both.
-            _ => Err(ApiError::decode("an object that had a condition is gone")),
+            _ => Err(ApiError::decode("an object with a condition no longer exists")),
         }
     }
 
@@ -148,7 +148,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object with its conditions. They are stored separately, because `T` may have no field for them.
+/// An object with its conditions. The conditions are stored separately, because `T` may have no field for conditions.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,

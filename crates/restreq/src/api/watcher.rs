@@ -63,7 +63,7 @@ pub enum WatcherEvent<T> {
     Delete(T),
 }
 
-/// A stream of the objects of some kinds of [`WatcherEvent`].
+/// A stream of the objects in [`WatcherEvent`]s of selected variants.
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,
@@ -76,7 +76,7 @@ enum State<T> {
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The remaining objects of a page, and the state after it.
+    /// The remaining objects of a page, and the state that follows them.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::Api;
 use super::subresource::Subresource;
 
-/// The `scale` subresource of a workload: `autoscaling/v1` `Scale`. [`Api::scale`] returns the methods for it.
+/// The `scale` subresource of a workload: `autoscaling/v1` `Scale`. [`Api::scale`] returns a
+/// [`Subresource`](crate::Subresource) with the methods for it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.

@@ -31,8 +31,7 @@ pub(crate) struct ExecPlugin {
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The timeout of a plugin that cannot prompt, and of one that can. A person who logs in with a browser can need
-/// minutes.
+/// The timeouts of a plugin without and with a prompt. A user may need minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The time limit for reading the output after the plugin has exited. A child process of the plugin may keep the pipes
@@ -58,7 +57,10 @@ impl ExecPlugin {
             return Err(ConfigError::Value { field: "exec.api_version", why });
         }
         if config.command.is_empty() {
-            return Err(ConfigError::Value { field: "exec.command", why: "no program is named".into() });
+            return Err(ConfigError::Value {
+                field: "exec.command",
+                why: "it is empty; set it to the program to run".into(),
+            });
         }
         let policy = client.plugin_policy.clone();
         policy::check(&policy)?;
@@ -184,10 +186,10 @@ impl ExecPlugin {
             }
         };
         if header.is_none() && pair.is_none() {
-            return Err(self.fault("its output has neither a token nor a certificate".into()));
+            return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject a certificate that cannot be used. It would never be sent, so no server would reject it, and it would
-        // not be renewed.
+        // Reject a certificate that cannot be used. The client would never send such a certificate. Therefore, no
+        // server would reject it, and the plugin would not run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -252,7 +254,7 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
         && !printed.trim_ascii_start().starts_with(b"{")
     {
         let describe = |error: serde_yaml::Error| {
-            error.location().map_or("no place is known".into(), |at| place(at.line(), at.column()))
+            error.location().map_or("unknown position".into(), |at| place(at.line(), at.column()))
         };
         return serde_yaml::from_slice(printed).map_err(describe);
     }
@@ -290,7 +292,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // No credentials are this long. Dropping the pipe ends a process that keeps writing.
+        // No credentials are this long. If the process continues to write, dropping the pipe ends the process.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())

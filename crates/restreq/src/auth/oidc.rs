@@ -1,4 +1,4 @@
-//! OpenID Connect logins, refreshed as by client-go's auth provider `oidc`.
+//! OpenID Connect logins. They are refreshed in the same way as in client-go's auth provider `oidc`.
 
 mod token_writer;
 
@@ -27,12 +27,12 @@ pub(crate) struct OidcLogin {
     issuer: RestClient,
     /// The scheme and authority of the issuer's URL.
     origin: String,
-    /// The path of the issuer's URL, under which it serves its discovery document.
+    /// The path of the issuer's URL. The path of the discovery document begins with this path.
     path: String,
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates clients for other origins, and reads the certificates for them. Each result also contains the origin.
+    /// Creates a client for another origin, and reads the certificates for it. The result contains the origin and the client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // Declared before the lock, so that it is dropped after the lock is released. Dropping the last reference to a login also
-    // drops the token store, which is code of the user.
+    // This variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
+    // also drops the token store, which is code of the user.
     let known: Vec<_>;
     // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,8 +107,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// If the run were aborted, its response could be lost. The issuer can have invalidated the old refresh token by then, so
-    /// the login would be lost.
+    /// Never abort a run, because its response would be lost. The issuer may have already invalidated the old refresh token, so the login
+    /// would be lost too.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -128,8 +128,8 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns whether `new` is the same login: the client and the issuer are equal, and its refresh token is the initial or the
-    /// current refresh token of this login.
+    /// Returns whether `new` is the same login. In this case, the client and the issuer are equal, and the refresh token of `new` is the
+    /// initial or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -182,8 +182,8 @@ impl OidcLogin {
         }
     }
 
-    /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's library, the client
-    /// secret is sent in a header, or in the body if the issuer does not accept that.
+    /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's library, the client secret is
+    /// sent in a header, or in the body if the issuer rejects the header.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -239,7 +239,7 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// The parts of an issuer's discovery document that are needed here.
+/// The fields of an issuer's discovery document that the client needs.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,
@@ -268,7 +268,7 @@ impl TokenResponse {
     }
 }
 
-/// Returns whether the issuer rejected the client authentication. In that case, it has not invalidated the refresh token.
+/// Returns whether the issuer rejected the client authentication. In that case, the issuer has not invalidated the refresh token.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {

@@ -18,7 +18,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Gets new credentials.
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// The maximum duration of `make`.
+    /// The maximum duration of one call of `make`.
     fn max_wait(&self) -> Duration;
 
     /// Returns whether a run continues after its client is dropped. Returns true if an aborted run would lose the credentials.
@@ -87,18 +87,18 @@ struct Issued {
     since: Instant,
     /// The time at which to renew the credentials. `None` means only after the server rejects them.
     until: Option<Instant>,
-    /// The time at which the credentials were issued. `None` unless they replaced rejected credentials or are equal to the previous
-    /// credentials.
+    /// The time at which the credentials were issued. `None` if the server did not reject the previous credentials, and the previous and
+    /// the new credentials differ.
     replaced: Option<Instant>,
 }
 
-/// How long before their expiry credentials are renewed, because requests take time and clocks differ.
+/// Credentials are renewed this long before they expire, because requests take time and clocks differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
 /// The pause before another run, if the server rejected the renewed credentials too, or if the last run returned the same credentials.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// After a failed run, all requests get its error for this time. Then another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How much longer than the timeout of a run a request waits for it. The timer of the run can stall together with its runtime.
+/// A request waits for a run until the timeout of the run plus this time. The timer of the run can stall together with its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
@@ -189,7 +189,7 @@ impl<S: Source> Shared<S> {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // The run may have been given up before it finished.
+            // Another request may have given up the run before it finished.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -228,7 +228,7 @@ impl<S: Source> Shared<S> {
 
 /// The data about new credentials that is logged and measured.
 struct RenewalReport {
-    /// Whether they expire immediately.
+    /// Whether the credentials expire immediately.
     is_over: bool,
     /// The time for which the replaced certificate was in use.
     replaced: Option<Duration>,

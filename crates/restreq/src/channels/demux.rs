@@ -1,4 +1,4 @@
-//! Distributes the messages from the server to the channels. Does no I/O.
+//! Distributes the messages from the server to the channels. This module does no I/O.
 
 use bytes::{Buf, Bytes};
 

@@ -150,7 +150,7 @@ fn closed(frame: Option<CloseFrame>) -> End {
         None => End::Closed,
         Some(CloseFrame { code: CloseCode::Normal | CloseCode::Away | CloseCode::Status, .. }) => End::Closed,
         Some(CloseFrame { code, reason }) => {
-            // The text comes from the server. Control characters in it could forge log lines.
+            // The text is from the server. Its control characters could forge log lines.
             let reason = reason.replace(char::is_control, " ");
             End::Lost(format!("the server closed the WebSocket with code {code}: {reason:?}").into())
         }

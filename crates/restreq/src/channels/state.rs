@@ -1,4 +1,4 @@
-//! The state that the task of a connection shares with the streams. No I/O.
+//! The state that the task of a connection shares with the streams. This module does no I/O.
 
 use std::collections::VecDeque;
 use std::io;

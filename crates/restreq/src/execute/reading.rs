@@ -16,7 +16,7 @@ use crate::transport::{ResponseBody, in_one_line};
 
 /// The maximum capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
-/// How much of an unneeded body to read, so that the connection can be reused.
+/// The maximum size of an unneeded body that is still read to its end. The connection can then be reused.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! Finds the resource for a name or a kind. Does no I/O.
+//! Finds the resource for a name or a kind. This module does no I/O.
 
 use pintle_meta::{ApiResource, GroupVersionKind, GroupVersionResource};
 

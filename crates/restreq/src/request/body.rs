@@ -72,7 +72,7 @@ impl fmt::Debug for Body {
 /// The body that the transport sends.
 pub(crate) struct HttpBody {
     pieces: Pieces,
-    /// Resolves when the response is dropped. After this, no more of the body may be sent.
+    /// Resolves when the response is dropped. After this, the transport must not send more of the body.
     over: Option<oneshot::Receiver<()>>,
 }
 
@@ -116,9 +116,9 @@ impl HttpBody {
     /// Returns a guard. If the guard is dropped before the body has ended, the body ends with an error.
     ///
     /// Without the guard, HTTP/2 would continue to send the body after the response was dropped. hyper polls the body
-    /// only when it can send more. If a server responds early, does not read any more and does not reset the stream,
-    /// the body is dropped only at the end of the connection. A body that is completely in memory does not need a
-    /// guard.
+    /// only when it can send more. A server may respond early without reading the remaining body or resetting the
+    /// stream. The body is then dropped only at the end of the connection. A body that is completely in memory does not
+    /// need a guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -135,7 +135,7 @@ impl http_body::Body for HttpBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.over.as_mut().is_some_and(|over| Pin::new(over).poll(cx).is_ready()) {
-            return Poll::Ready(Some(Err("the exchange is over".into())));
+            return Poll::Ready(Some(Err("the response was dropped".into())));
         }
         let polled = caught(|| self.pieces.poll_frame(cx));
         polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))

@@ -1,4 +1,4 @@
-//! Paths and query values in the format of Go's `path` and `net/url`. No I/O.
+//! Paths and query values in the format of Go's `path` and `net/url`. This module does no I/O.
 
 use std::borrow::Cow;
 use std::time::Duration;

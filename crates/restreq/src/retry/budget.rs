@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// retries per second. The maximum is 500 retries.
 ///
 /// Therefore, a client whose requests all fail adds little load to an overloaded server. A client with few requests can
-/// retry all of them.
+/// retry each request.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// The state at the last retry. `None` before the first retry.

@@ -1,4 +1,4 @@
-//! The response body. It owns its connection until it ends.
+//! The response body. The body owns its connection until the end of the body.
 
 #[cfg(feature = "gzip")]
 mod inflate;

@@ -73,13 +73,13 @@ enum Sender {
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The maximum of RFC 9113, section 6.9.1.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The connection window has room even if the windows of all streams are full. Therefore, an unread response does not
-/// block other responses.
+/// The connection window has free space even if the windows of all streams are full. Therefore, an unread response does
+/// not block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 
 /// The maximum time that a connection may need to finish the previous request.
 const READY_WITHIN: Duration = Duration::from_secs(1);
-/// How much longer than the connect timeout a request waits for a dial. The timer of the dial can stall together with
+/// A request waits for a dial until the connect timeout plus this time. The timer of the dial can stall together with
 /// its runtime.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -459,7 +459,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If the error contains the request, nothing of it was sent.
+    /// Sends a request. If the error contains the request, no byte of it was sent.
     pub(super) async fn send(
         &mut self,
         mut request: Request<HttpBody>,

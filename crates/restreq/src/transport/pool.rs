@@ -28,8 +28,8 @@ pub(super) enum Protocol {
 ///   are as many dials as the waiting requests need.
 /// - An HTTP/2 connection has one stream until the server's settings are known.
 /// - If a dial fails and the remaining dials cannot serve all waiting requests, the oldest waiting requests fail. If a
-///   dial does not finish and a request has waited too long, the pool gives up the dial, and dials again for the other
-///   waiting requests.
+///   dial does not finish and a request has waited too long, the pool gives up the dial. It then dials again for the
+///   other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.
@@ -100,7 +100,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. Other requests can use the connection that is dialled for it.
+    /// Removes a waiting request. Other requests can use the connection that was dialled for this request.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -133,7 +133,7 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Gives up `dials` dials that do not finish. Also gives up connections that are at least `max_wait` old and whose
+    /// Gives up `dials` dials that do not finish. Also gives up connections that are at least `max_wait` old if their
     /// settings have not arrived. Dials again for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
@@ -145,8 +145,8 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which may change later. If the limit becomes lower, existing streams above it
-    /// continue.
+    /// Records the server's stream limit, which may change later. If the limit becomes lower, existing streams above
+    /// the limit continue.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {

@@ -32,7 +32,7 @@ pub(super) struct TlsSettings {
 
 #[cfg(feature = "ws")]
 impl TlsSettings {
-    /// Returns the same settings, but does not offer HTTP/2.
+    /// Returns the same settings without HTTP/2.
     pub(super) fn without_http2(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![HTTP1.to_vec()];
@@ -45,9 +45,9 @@ const HTTP1: &[u8] = b"http/1.1";
 
 /// The certificates and keys of a configuration, including those in files.
 ///
-/// Files are checked when a request is sent, at most every 10 s. New content is used only if all files are valid
-/// together. Therefore, a certificate is never combined with a wrong key, and a partly written file has no effect. If a
-/// CA bundle is partly written, its complete certificates are used until the next check.
+/// Files are checked when a request is sent, at most every 10 s. New content is used only if the files are valid in
+/// combination. Therefore, a certificate is never combined with a wrong key, and a partly written file has no effect.
+/// If a CA bundle is partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -271,7 +271,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
 /// As in Go, skip a certificate that cannot be used, and use the other certificates.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
-    let (mut broken, mut fault) = (0, "it holds no PEM certificate".to_owned());
+    let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let added = match certificate {
             Ok(certificate) => {
@@ -289,7 +289,7 @@ fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Co
     }
     if broken > 0 {
         tracing::warn!(
-            "{broken} of the certificates in {CA} cannot be used, the other {} serve; the last: {fault}",
+            "{broken} certificates in {CA} cannot be used, the other {} are used; the last error: {fault}",
             roots.len()
         );
     }
@@ -300,7 +300,7 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
         Ok(certificates) if certificates.is_empty() => {
-            Err(ConfigError::Value { field, why: "it holds no PEM certificate".into() })
+            Err(ConfigError::Value { field, why: "it contains no PEM certificate".into() })
         }
         Ok(certificates) => Ok(certificates),
         Err(_) => Err(ConfigError::Value { field, why: format!("broken PEM: {PEM}") }),

@@ -24,8 +24,8 @@ pub(crate) struct Upgraded {
     pub(crate) received: Bytes,
 }
 
-/// Stores an upgraded connection in the extensions of its response. Extensions must be `Clone`, so all clones share the
-/// connection, and the first clone that takes it gets it.
+/// Stores an upgraded connection in the extensions of its response. Extensions must be `Clone`. Therefore, all clones
+/// of a slot share one connection, and only the first call of [`take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
@@ -41,8 +41,8 @@ pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Sends a request over a separate connection. Returns the response, with the connection if the server accepts the
-/// upgrade, and otherwise with its body.
+/// Sends a request over a separate connection. Returns the response. If the server accepts the upgrade, the response
+/// contains the connection. Otherwise it contains the body.
 ///
 /// The connection is not pooled, because it belongs to the caller after the upgrade.
 pub(super) async fn round_trip(

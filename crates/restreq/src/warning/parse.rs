@@ -1,4 +1,4 @@
-//! Parses the `Warning` header: `code agent "text" ["date"]`, in comma-separated lists. No I/O.
+//! Parses the `Warning` header: `code agent "text" ["date"]`, in comma-separated lists. This module does no I/O.
 
 use http::HeaderMap;
 use http::header::WARNING;
@@ -27,7 +27,7 @@ pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// Parses the first warning. Also returns the text after it.
+/// Parses the first warning. Returns the warning and the text after it.
 fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let text = text.trim();
     let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
@@ -37,11 +37,11 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     }
     let code = code.parse().map_err(|_| "the code is not three digits")?;
     if agent.is_empty() || agent.chars().any(char::is_control) {
-        return Err("the agent is empty or holds control characters");
+        return Err("the agent is empty or contains control characters");
     }
     let (text, rest) = quoted(rest)?;
     if text.chars().any(char::is_control) {
-        return Err("the text holds control characters");
+        return Err("the text contains control characters");
     }
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('"') {
@@ -52,12 +52,12 @@ fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
     let rest = match rest.strip_prefix(',') {
         Some(rest) => rest.trim(),
         None if rest.is_empty() => rest,
-        None => return Err("something follows that is neither a date nor a comma"),
+        None => return Err("after the text, a date or a comma is missing"),
     };
     Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
 }
 
-/// Parses a quoted string with escapes. Also returns the text after it.
+/// Parses a quoted string with escapes. Returns the unescaped string and the text after it.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
     let mut plain = String::with_capacity(text.len());
@@ -111,9 +111,9 @@ mod tests {
     fn malformed_warning_is_rejected() {
         const FEW: &str = "fewer than three parts";
         const CODE: &str = "the code is not three digits";
-        const AGENT: &str = "the agent is empty or holds control characters";
+        const AGENT: &str = "the agent is empty or contains control characters";
         const END: &str = "the text has no end";
-        const MORE: &str = "something follows that is neither a date nor a comma";
+        const MORE: &str = "after the text, a date or a comma is missing";
         for (header, fault) in [
             ("", FEW),
             ("299", FEW),
@@ -128,7 +128,7 @@ mod tests {
             ("299 - text", "the text is not in quotes"),
             (r#"299 - "no end"#, END),
             (r#"299 - "no end\"#, END),
-            ("299 - \"te\u{7}xt\"", "the text holds control characters"),
+            ("299 - \"te\u{7}xt\"", "the text contains control characters"),
             (r#"299 - "text" "no end"#, "the date has no end"),
             (r#"299 - "text" "date" more"#, MORE),
             (r#"299 - "text" more"#, MORE),

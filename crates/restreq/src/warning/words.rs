@@ -1,4 +1,5 @@
-//! Decodes the encoded words of RFC 2047, `=?charset?encoding?text?=`, which carry non-ASCII text in headers. No I/O.
+//! Decodes the encoded words of RFC 2047, `=?charset?encoding?text?=`, which carry non-ASCII text in headers. This
+//! module does no I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -29,7 +30,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// Decodes the encoded word at the start of a text. Also returns its encoded length.
+/// Decodes the encoded word at the start of a text. Returns the decoded text and the encoded length.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

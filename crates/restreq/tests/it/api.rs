@@ -166,8 +166,8 @@ async fn key_and_api_must_agree_on_the_namespace() {
     let sent = server.seen().len();
     for (error, word) in [
         (soon(namespaced.get(ObjectKey::new("other", "a"))).await.map(drop), "\"other\""),
-        (soon(all.get("a")).await.map(drop), "neither handle nor object"),
-        (soon(all.create(&widget(""), &WriteOptions::default())).await.map(drop), "neither handle nor object"),
+        (soon(all.get("a")).await.map(drop), "are namespaced; set a namespace"),
+        (soon(all.create(&widget(""), &WriteOptions::default())).await.map(drop), "are namespaced; set a namespace"),
         (soon(machines.get(ObjectKey::new("ns", "a"))).await.map(drop), "cluster-scoped"),
         (soon(namespaced.get("a/b")).await.map(drop), "\"a\""),
         (soon(namespaced.get("a/b/c")).await.map(drop), "\"a/b/c\" is not an object key"),

@@ -1,4 +1,4 @@
-//! Requests before they are sent: their URL, their headers and their errors.
+//! The URL, the headers and the errors of requests that are not sent.
 
 use std::time::Duration;
 

@@ -100,8 +100,8 @@ async fn pipe_as_token_file_blocks_no_request() {
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet changes all files of a volume at once: they are symbolic links into a directory that is itself a
-/// symbolic link.
+/// The kubelet changes all files of a volume in one step. The files are symbolic links into a directory, and the
+/// directory is a symbolic link too.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {

@@ -275,7 +275,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // Advance the clock repeatedly, because the test does not know when the wait for the second attempt begins.
+            // Advance the clock repeatedly, because the test cannot detect when the wait for the second attempt begins.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
@@ -307,8 +307,8 @@ async fn invalid_plugin_output_is_rejected_without_being_shown() {
         ("echo hush".to_owned(), "not an ExecCredential"),
         (printing("client.authentication.k8s.io/v1beta1", r#"{"token":"hush"}"#), "expected"),
         (printing(V1, "null"), "no status"),
-        (printing(V1, "{}"), "neither"),
-        (printing(V1, r#"{"token":""}"#), "neither"),
+        (printing(V1, "{}"), "no token and no certificate"),
+        (printing(V1, r#"{"token":""}"#), "no token and no certificate"),
         (printing(V1, r#"{"token":"hush\nhush"}"#), "line break"),
         (printing(V1, r#"{"clientCertificateData":"hush"}"#), "without its key"),
         (printing(V1, r#"{"clientKeyData":"hush"}"#), "without its certificate"),
@@ -397,7 +397,7 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // The request continues as far as possible without the server, whose runtime is not running.
+                // The server's runtime does not run here, so the request continues until it needs a response.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
                 // Ignore an error: the receiver may have timed out.
                 sender.send(()).ok();

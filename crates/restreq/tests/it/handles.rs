@@ -116,9 +116,9 @@ async fn deletion_returns_the_object_or_a_status() {
     let gone = r#"{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a","uid":"4f9a"}}"#;
     let server = Server::start([Reply::json(200, gone), stored(3), Reply::json(200, ""), Reply::json(200, "[]")]).await;
     let delete = || async { soon(api(&server).delete("a", &DeleteOptions::default())).await };
-    let Deletion::Status(status) = delete().await.unwrap() else { panic!("it is gone") };
+    let Deletion::Status(status) = delete().await.unwrap() else { panic!("the response is a status") };
     assert_eq!(status.details.unwrap().uid, "4f9a");
-    let Deletion::Object(object) = delete().await.unwrap() else { panic!("it is there") };
+    let Deletion::Object(object) = delete().await.unwrap() else { panic!("the response is an object") };
     assert_eq!(object.size, 3);
     assert!(matches!(delete().await.unwrap(), Deletion::Status(status) if status.status == "Success"));
     let error = delete().await.unwrap_err();
@@ -156,7 +156,7 @@ async fn metadata_only_api_reads_but_never_replaces() {
         soon(api.update_status(&read, &options)).await.unwrap_err(),
         soon(api.apply(&read, &options)).await.unwrap_err(),
     ] {
-        assert!(error.to_string().contains("patch them instead"), "{error}");
+        assert!(error.to_string().contains("send a patch instead"), "{error}");
     }
     assert_eq!(server.seen().len(), 5, "nothing was sent");
 }

@@ -22,7 +22,7 @@ async fn limiter_of_a_request_replaces_that_of_the_client() {
     }
     let waited = started.elapsed().as_secs();
     assert!((20..60).contains(&waited), "{waited}");
-    client.get().abs_path(["/a"]).send().await.expect("the client's only token is still there");
+    client.get().abs_path(["/a"]).send().await.expect("the limiter's only token is still available");
     assert!(started.elapsed().as_secs() < 100);
     client.get().abs_path(["/a"]).limiter(limiter).unthrottled().send().await.unwrap();
 }

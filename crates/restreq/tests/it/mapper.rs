@@ -36,7 +36,7 @@ fn aggregated(seen: &Seen, before: usize) -> Reply {
             {"metadata": {"name": "down.dev"}, "versions": [{"version": "v1", "resources": null, "freshness": "Stale"}]},
             {"metadata": {"name": "example.com"}, "versions": [version("v2", json!([widgets])), version("v1", json!([widgets]))]},
         ]),
-        other => panic!("{other} is not asked for"),
+        other => panic!("unexpected request: {other}"),
     };
     document(json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items}))
 }

@@ -1,5 +1,4 @@
-//! Tests that secrets of a configuration are never printed: not by `Debug`, not in errors or their sources, and not in
-//! the log.
+//! Tests that `Debug`, errors, sources of errors and log lines never contain secrets of a configuration.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -345,7 +344,7 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let addr = listener.local_addr().unwrap();
     let task = tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            // The client may have gone.
+            // The client may have closed the connection.
             drop(client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
         }
     });
@@ -427,7 +426,7 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // Types that a user requests and may print.
+    // Other public types, which users may print.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
@@ -450,7 +449,7 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // A trait, or a type behind a feature.
+        // Traits and types of disabled features have no values to print.
         let is_other = name == "WarningHandler"
             || !cfg!(feature = "tower") && name.starts_with("Transport")
             || !cfg!(feature = "ws") && STREAMS.contains(&name);

@@ -169,7 +169,8 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// A failure after the request was sent does not show what the server did, even if it is a TLS failure.
+/// After the request was sent, a failure does not show whether the server processed the request, even if it is a TLS
+/// failure.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();

@@ -1,4 +1,4 @@
-//! Uploads to which a server responds before it has read them.
+//! Uploads whose server responds before it has read the whole upload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{soon, until};
 
 /// Starts a server that rejects an upload immediately and then continues to read it. It responds to all other requests.
-/// Also returns a counter of ended connections.
+/// Returns a client for the server, and a counter of ended connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();

@@ -168,8 +168,8 @@ async fn large_frame_without_event_type_ends_the_watch() {
     }
 }
 
-/// The watch ends at the first invalid byte of a large frame, because it does not know where the next frame begins. If
-/// it continued, it could start to read in the middle of a frame.
+/// The watch ends at the first invalid byte of a large frame, because the start of the next frame is unknown. If it
+/// continued, it could start to read in the middle of a frame.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
     let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));

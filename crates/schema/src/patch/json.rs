@@ -15,7 +15,7 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// The maximum number of values that a patch inserts, including nested values. To find the depth of an inserted value, the code visits all
 /// values inside it. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
-/// The maximum number of list items that a patch shifts in all. Inserting or removing an item shifts all items behind it.
+/// The maximum number of list items that a patch shifts in all. Inserting or removing an item shifts all following items.
 const MAX_SHIFTED: usize = 100_000_000;
 
 /// A JSON patch. Its operations are applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a value would

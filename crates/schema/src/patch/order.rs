@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items. There are two sequences: the items that the patch lists (or its `$setElementOrder`), and the items that are
-/// only in the live list. Each sequence keeps its order when the two are merged. An item that is only in the live list precedes the next
-/// item of the patch only if it also precedes that item in the live list. All other such items follow.
+/// Orders the merged items. There are two sequences: the items that the patch or its `$setElementOrder` lists, and all other items. Each
+/// sequence keeps its order. To merge the sequences, the function compares the first remaining item of each sequence. The item that the
+/// patch does not list comes first if it precedes the listed item in the live list. In all other cases, the listed item comes first.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -29,7 +29,7 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// The index of each item in a list. Equal items have the index of the first of them.
+/// The index of each item in a list. All equal items have the index of the first equal item.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,

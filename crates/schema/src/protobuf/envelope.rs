@@ -70,7 +70,7 @@ impl Enveloped {
     }
 }
 
-/// The size of the length at the start of a watch frame, in bytes.
+/// The number of bytes in the length prefix of a watch frame.
 pub const LENGTH: usize = 4;
 
 /// Returns the start of a body, up to a message of this length.

@@ -129,7 +129,7 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with('\u{feff}')
     }
 
-    /// Moves on by one character.
+    /// Advances by one character.
     pub(super) fn skip(&mut self) {
         if let Some(c) = self.rest().chars().next() {
             self.at += c.len_utf8();
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
         (0..count).for_each(|_| self.skip());
     }
 
-    /// Appends the current character to `to` and moves on.
+    /// Appends the current character to `to` and advances.
     pub(super) fn read(&mut self, to: &mut String) {
         to.extend(self.rest().chars().next());
         self.skip();

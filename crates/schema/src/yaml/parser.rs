@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Returns to the state in which the parser was before the node.
+    /// Restores the parser's state from before the node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }

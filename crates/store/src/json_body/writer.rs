@@ -99,8 +99,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the fields that a manager owns. Interns each member down to the given depth separately. Therefore, the other members are
-    /// shared even if one member, such as a volume of a pod, is unique.
+    /// Writes the fields that a manager owns. Interns each member down to this depth separately. Therefore, the other members are shared
+    /// even if one member, such as a volume of a pod, is unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {

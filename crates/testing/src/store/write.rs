@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// Selects what an update replaces in an object.
+/// Selects the fields of an object that an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
     /// The update replaces everything except the status.
@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object as given. Fills in only the resourceVersion and missing values: uid, times and
-    /// generation.
+    /// Creates or replaces an object. Keeps its values, and fills in only the resourceVersion and missing values: uid,
+    /// times and generation.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`. Replaces only what `edit` selects.
+    /// Updates the existing object `old`. Replaces only the fields that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -275,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`. Each revision of the store gives other characters.
+    /// Returns five characters to append to `generateName`. The characters differ for each revision of the store.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;

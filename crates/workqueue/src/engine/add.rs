@@ -217,8 +217,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key that is not in flight to the order. If the order panics, the key is marked as not dirty, and its record may be
-    /// removed.
+    /// Pushes a dirty key to the order. The key must not be in flight. If the order panics, the key is marked as not dirty, and its record
+    /// may be removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;

@@ -83,8 +83,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. This is needed because the hashes of one segment have equal low bits, and the hash table of a segment uses the
-/// lowest and the highest bits.
+/// Mixes the bits of a hash. The hashes of one segment have equal low bits, but the hash table of a segment uses the lowest and the highest
+/// bits. Therefore, the bits must be mixed.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)

@@ -16,7 +16,7 @@ pub(super) struct Record<K> {
     /// The highest priority that the key was added with since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, which saturates at `u16::MAX`. Every limiter reaches its longest delay before that.
+    /// The number of failures, which saturates at `u16::MAX`. Every limiter reaches its longest delay with fewer failures.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.

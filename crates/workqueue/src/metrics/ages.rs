@@ -13,7 +13,7 @@ pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys whose time is earlier than the time of the last key of the list, because the end of their delay was processed late.
+    /// The keys whose time is earlier than the time of the last key of the list. The end of their delay was processed late.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of the times.

@@ -28,8 +28,8 @@ pub struct Priority {
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, a place is a time, otherwise a counter.
     next: u64,
-    /// With ageing: the times of keys whose place is not their time, by place. This is the case if a key became due earlier than a key
-    /// that was pushed before it.
+    /// With ageing, the place of a key usually equals its time. This map contains the times of all other keys, by place. These keys became
+    /// due earlier than a key that was pushed before them.
     since: BTreeMap<u64, u64>,
 }
 
@@ -47,8 +47,8 @@ impl Priority {
 
     /// Creates an order with ageing. A key gains one level for each `step` that it waits, and keeps the gain when its priority is raised.
     ///
-    /// A key of priority `p` that was queued (or whose delay ended) at time `t` is dequeued before every key of priority `q > p` that is
-    /// queued after `t + (q - p) * step`.
+    /// Let `t` be the time at which a key of priority `p` was queued or its delay ended. The key is dequeued before every key of priority
+    /// `q > p` that is queued after `t + (q - p) * step`.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }
     }

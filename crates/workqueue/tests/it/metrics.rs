@@ -121,7 +121,7 @@ fn delays_and_ages_are_reported() {
 }
 
 /// When the last key of a burst is removed, the memory of the burst is freed. The metrics of that key are reported
-/// before that.
+/// before the memory is freed.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();

@@ -68,7 +68,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// The wake-up that the dropped future received goes to another waiter.
+/// Another waiter gets the wake-up of the dropped future.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);

@@ -96,8 +96,8 @@ type Taken = mpsc::Sender<u32>;
 /// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// A worker that finishes each key immediately, except `busy`. With `busy`, it adds `keys` more keys and blocks its thread until other
-/// workers have taken them.
+/// A worker that finishes each key immediately, except `busy`. With `busy`, the worker adds `keys` more keys, and blocks its thread until
+/// other workers have taken the new keys.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -268,8 +268,8 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
     poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
 }
 
-/// In `Runtime::block_on` of a multi-threaded runtime, the budget of the task is used up. A sleep of tokio then calls its waker during the
-/// poll, and that waker, which is the queue's, sets the alarm.
+/// In `Runtime::block_on` of a multi-threaded runtime, the budget of the task is used up. A sleep of tokio then calls the queue's waker
+/// during the poll, and that waker sets the alarm.
 #[test]
 fn add_after_without_budget_in_block_on_works() {
     ends(|| {
@@ -311,8 +311,7 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// The task of one runtime set the alarm, but the thread of this runtime computes. Then a task of another runtime
-/// waits.
+/// The task of one runtime has set the alarm, but the thread of this runtime computes. Then a task of another runtime waits.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {

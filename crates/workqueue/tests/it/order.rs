@@ -1,4 +1,5 @@
-//! Tests of orders that neither client-go nor controller-runtime has: ageing, and fairness between tenants.
+//! Tests of the orders that only this crate has: ageing, and fairness between tenants. client-go and controller-runtime
+//! do not have them.
 
 use std::time::Duration;
 

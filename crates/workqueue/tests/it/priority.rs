@@ -259,7 +259,7 @@ fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // If a key is added while it is in flight, its consumer gets it again, even if all other consumers have ended.
+    // If a key is added while it is in flight, the same consumer gets the key again, even if all other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 

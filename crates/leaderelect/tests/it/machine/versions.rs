@@ -37,8 +37,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// The create request is stored late, after another holder's lock existed and was deleted. That holder may not know that its lock was
-/// deleted.
+/// The create request is stored late, after another holder's lock existed and was deleted. That holder may not have observed the
+/// deletion of its lock.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {

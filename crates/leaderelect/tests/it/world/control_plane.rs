@@ -32,8 +32,8 @@ impl State {
     fn choose(&mut self, time: Timestamp) {
         // Sometimes a candidate with another version appears, or a candidate that has just answered disappears.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // If a lease has expired and its holder was asked to leave, kube-apiserver ignores the lease when it would choose the same holder
-        // (kubernetes 138066).
+        // The lease has expired, and its holder was asked to give it up. kube-apiserver then ignores the lease if it would choose the
+        // same holder again (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
@@ -57,7 +57,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // Leave the lease as it is, even if it has expired.
+            // Do not change the lease, even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,

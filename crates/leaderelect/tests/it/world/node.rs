@@ -42,7 +42,7 @@ pub(crate) struct Node {
     /// The time until which client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// The latest time at which its running effects end, on the clock of this node.
+    /// The latest time at which a running effect of this node ends, on the clock of this node.
     pub(crate) effects: Vec<Duration>,
     /// The ends of effects that were running at a suspend. Their timeouts use a clock that stops during a suspend, so the effects may
     /// last longer than the term. Only a fencing token would stop them. They are counted, but they break no rule.
@@ -131,7 +131,7 @@ pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRec
 }
 
 impl World {
-    /// Starts a process. The previous process on the same machine is killed while it awaits.
+    /// Starts a process. The previous process on the same machine is killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);

@@ -175,7 +175,7 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // S13: a record with the node's name that the node has not written counts as another holder's.
+        // S13: if the node has not written a record with the node's name, the record counts as another holder's.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -183,7 +183,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // S6 and S15: the new leader has seen the record unchanged for the duration in it, even if clocks were set.
+            // S6 and S15: the new leader has seen the record unchanged for the duration in the record, even if clocks
+            // were set.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;

@@ -32,7 +32,7 @@ struct State {
 /// The latest tokens.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// Empty if there is none.
+    /// The ID token, or an empty string without one.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }

@@ -11,7 +11,7 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::request::BoxError;
 
-/// A gzip body. At most about 64 KiB are decompressed at once, even if the compression ratio is high. The reader's
+/// A gzip body. At most about 64 KiB are decompressed in one step, even if the compression ratio is high. The reader's
 /// limits apply to the decompressed size.
 pub(super) struct Inflate {
     body: ResponseBody,

@@ -1,4 +1,4 @@
-//! The waker with which a hyper connection is polled.
+//! The waker for polls of a hyper connection.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -60,7 +60,7 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns whether the error says that only the issuer of a certificate is wrong. The issuer is unknown, the signature
+/// Returns whether the error means that only the issuer of a certificate is wrong. The issuer is unknown, the signature
 /// does not match a CA of this name, or a CA certificate is used as a server certificate. webpki checks the validity
 /// period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
