@@ -186,7 +186,7 @@ fn namespace_of_a_check_is_removed() {
 }
 
 #[test]
-fn rules_are_not_evaluated_for_an_object_without_a_name() {
+fn rules_need_an_object_with_a_name() {
     let site =
         json!({"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"name": ""}, "spec": {"replicas": 7}});
     let error = checker(spec()).create(site).unwrap_err().to_string();
