@@ -53,8 +53,8 @@
 //! between two objects.
 //!
 //! In addition to the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
-//! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
-//! `kubernetes`. They use the same handlers as requests of clients.
+//! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, check the types in
+//! ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. They use the same handlers as requests of clients.
 
 /// Does not compile if one of these types implements `Debug`, because their values may contain a Secret or a token.
 #[cfg(test)]

@@ -35,6 +35,7 @@ mod own_thread;
 mod plan;
 mod pod_security;
 mod policies;
+mod policy_status;
 mod program;
 mod protobuf;
 mod proxy;
