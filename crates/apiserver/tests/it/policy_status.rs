@@ -244,3 +244,32 @@ async fn status_stays_empty_without_the_controller() {
     create(&server, "a", &[rule("apps", "v1", &["deployments"])], spec).await;
     assert_eq!(status(&server, "a").await, json!({}));
 }
+
+#[tokio::test]
+async fn written_status_is_validated() {
+    let controllers = Controllers { policies: false, ..Controllers::default() };
+    let config = ApiServerConfig { controllers, ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.expect("a server");
+    create(&server, "a", &[rule("apps", "v1", &["deployments"])], json!({"validations": [{"expression": "true"}]}))
+        .await;
+    let write = async |status: Json| {
+        let path = format!("{POLICIES}/a/status");
+        let answer = call(&server, Method::PATCH, &path, json!({"status": status})).await;
+        let causes = answer
+            .body
+            .list("/details/causes")
+            .map(|cause| format!("{}: {}", cause.text("/field"), cause.text("/message")));
+        (answer.code, causes.collect::<Vec<_>>())
+    };
+    let warnings = |warning: Json| json!({"typeChecking": {"expressionWarnings": [warning]}});
+    let at = |field: &str| format!("status.typeChecking.expressionWarnings[0].{field}: Required value");
+    let good = json!({"fieldRef": "spec.validations[0].expression", "warning": "x"});
+    assert_eq!(write(warnings(good)).await, (200, vec![]));
+    assert_eq!(
+        write(warnings(json!({"fieldRef": " ", "warning": ""}))).await,
+        (422, vec![at("warning"), at("fieldRef")])
+    );
+    let condition = json!({"type": "a b", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let (code, causes) = write(json!({"conditions": [condition]})).await;
+    assert!(code == 422 && causes.len() == 1 && causes[0].starts_with("status.conditions[0].type: "), "{causes:?}");
+}
