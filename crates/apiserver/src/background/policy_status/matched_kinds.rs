@@ -13,7 +13,7 @@ const MAX_OF_RULE: usize = 10;
 /// The served kinds, by version and then by plural and singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
-/// The order in which kube-controller-manager looks up the resources of a rule: group, version, resource. The group is that of the rule.
+/// The lookup of a resource in kube-controller-manager: the group in the rule, the version, and the resource. It determines the order.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {
