@@ -204,7 +204,10 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
     let expected = expected(scalar);
     match scalar {
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got {}", go_shape(value))),
-        _ => Some(format!("expected {expected}, got {}", go_value(value))),
+        Scalar::String | Scalar::Bytes | Scalar::Duration => {
+            Some(format!("expected {expected}, got {}", go_value(value)))
+        }
+        _ => Some(format!("expected {expected}, got &{{{}}}", go_text(value))),
     }
 }
 

@@ -619,3 +619,30 @@ async fn mutation_leaves_no_empty_managed_fields() {
         assert_eq!(made["metadata"].get("managedFields"), None, "{name}");
     }
 }
+
+#[tokio::test]
+async fn kind_of_parameters_is_found_in_lower_case() {
+    let server = server().await;
+    post(&server, CONFIG_MAPS, json!({"metadata": {"name": "limits"}, "data": {"forbidden": "x"}})).await;
+    for (kind, why) in [("configmap", "failed expression: "), ("configMap", "failed to configure policy: ")] {
+        let spec = json!({
+            "paramKind": {"apiVersion": "v1", "kind": kind},
+            "matchConstraints": rules(&["secrets"], &["CREATE"]),
+            "validations": [{"expression": "object.metadata.name != params.data.forbidden"}],
+        });
+        let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
+        post(&server, &path("policies"), json!({"metadata": {"name": kind.to_lowercase()}, "spec": spec})).await;
+        let binding = json!({
+            "policyName": kind.to_lowercase(), "validationActions": ["Deny"],
+            "paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"},
+        });
+        post(&server, &path("policybindings"), json!({"metadata": {"name": "b"}, "spec": binding})).await;
+        let secret = json!({"metadata": {"name": "x"}});
+        let refused = call(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await;
+        let message = refused.body["message"].as_str().unwrap_or_default();
+        assert!(refused.code == 422 && message.contains(why), "{kind}: {} {message}", refused.code);
+        for resource in ["policybindings/b".to_owned(), format!("policies/{}", kind.to_lowercase())] {
+            assert_eq!(delete(&server, &path(&resource)).await.code, 200);
+        }
+    }
+}

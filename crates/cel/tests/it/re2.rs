@@ -39,3 +39,21 @@ fn patterns_are_read_as_in_go() {
     }
     assert!(count > 300 && wrong.is_empty(), "{} of {count} answers differ:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
+
+    /// The characters have a meaning in patterns, so that many of the texts are patterns.
+    #[test]
+    fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
+        if let Ok(translated) = pintle_cel::translate_pattern(&text, 50) {
+            proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
+            // The crate refuses a repetition behind flags and a few classes.
+            if let Err(error) = regex::Regex::new(&translated) {
+                let known = ["repetition operator missing expression", "exceeds size limit", "invalid Unicode"];
+                let error = error.to_string();
+                proptest::prop_assert!(known.iter().any(|known| error.contains(known)), "{text}: {translated}: {error}");
+            }
+        }
+    }
+}
