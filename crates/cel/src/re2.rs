@@ -54,7 +54,7 @@ struct Scanner<'p> {
     classes: HashMap<&'p str, bool>,
 }
 
-/// What a part of a pattern is for the repetition operator behind it.
+/// The kind of a part of a pattern. It decides whether a repetition operator can follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// Something to repeat.
@@ -126,7 +126,7 @@ impl<'p> Scanner<'p> {
         self.at = end;
     }
 
-    /// Writes a character that stands for itself, inside or outside of a class.
+    /// Writes a literal character, inside or outside of a class.
     fn literal(&mut self, c: char) {
         match c.is_ascii_alphanumeric() || !c.is_ascii() {
             true => self.out.push(c),

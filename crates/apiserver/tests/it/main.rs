@@ -28,6 +28,7 @@ mod kubeconfig;
 mod kubernetes;
 mod lists;
 mod metadata_rules;
+mod mutations;
 mod nesting;
 mod openapi;
 mod openapi_proto;

@@ -12,11 +12,11 @@ use crate::support::*;
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-async fn server() -> ApiServer {
+pub(crate) async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
+pub(crate) async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     let made = call(server, Method::POST, path, object).await;
     assert_eq!(made.code, 201, "{path}: {:?}", made.body);
     made.body
@@ -38,7 +38,7 @@ async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
 }
 
 /// Creates a mutating policy for creates of config maps, and its binding.
-async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
+pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {
         spec.set(name, value.clone());
@@ -49,16 +49,16 @@ async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: 
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": {"policyName": name}})).await;
 }
 
-fn apply(expression: &str) -> Json {
+pub(crate) fn apply(expression: &str) -> Json {
     json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
 }
 
-fn patch(expression: &str) -> Json {
+pub(crate) fn patch(expression: &str) -> Json {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
 /// Creates a config map. Returns the status code, and the data or the message of the response.
-async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
+pub(crate) async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
     let object = json!({"metadata": {"name": name}, "data": data});
     let Answer { code, body, .. } = call(server, Method::POST, CONFIG_MAPS, object).await;
     (code, if code == 201 { body["data"].clone() } else { body["message"].clone() })
@@ -559,64 +559,6 @@ async fn policies_ignore_deletes_of_terminating_pods() {
         if code == 200 {
             assert_eq!(answer.body, first.body, "{options}");
         }
-    }
-}
-
-#[tokio::test]
-async fn test_for_null_fails_in_a_mutation() {
-    let server = server().await;
-    let add = "JSONPatch{op: 'add', path: '/data/seen', value: 'yes'}";
-    for (name, test, expected) in [
-        ("null", "JSONPatch{op: 'test', path: '/data/absent', value: null}", json!({"x": "1"})),
-        ("none", "JSONPatch{op: 'test', path: '/data/absent'}", json!({"x": "1", "seen": "yes"})),
-        ("value", "JSONPatch{op: 'test', path: '/data/x', value: '1'}", json!({"x": "1", "seen": "yes"})),
-    ] {
-        let only =
-            json!({"matchConditions": [{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]});
-        mutating(&server, name, "Never", patch(&format!("[{test}, {add}]")), only).await;
-        assert_eq!(create(&server, name, json!({"x": "1"})).await, (201, expected), "{name}");
-    }
-}
-
-#[tokio::test]
-async fn null_does_not_fit_an_apply_configuration() {
-    let server = server().await;
-    for (name, mutation, why) in [
-        ("map", "Object{data: null}", ".data: expected map, got &{NULL_VALUE}"),
-        ("text", "Object{data: {'a': null}}", ".data.a: expected string, got &value.valueUnstructured{Value:0}"),
-        ("flag", "Object{immutable: null}", ".immutable: expected boolean, got &{NULL_VALUE}"),
-        ("struct", "Object{metadata: null}", ".metadata: expected map, got &{NULL_VALUE}"),
-        (
-            "number",
-            "Object{metadata: Object.metadata{generation: null}}",
-            ".metadata.generation: expected numeric (int or float), got structpb.NullValue",
-        ),
-        (
-            "list",
-            "Object{metadata: Object.metadata{finalizers: null}}",
-            ".metadata.finalizers: expected list, got &{NULL_VALUE}",
-        ),
-    ] {
-        let only =
-            json!({"matchConditions": [{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]});
-        mutating(&server, name, "Never", apply(mutation), only).await;
-        let (code, message) = create(&server, name, json!({"x": "1"})).await;
-        let why =
-            format!("denied request: error applying patch: failed to convert patch object to typed object: {why}");
-        assert!(code == 403 && message.as_str().is_some_and(|text| text.ends_with(&why)), "{name}: {code} {message}");
-    }
-}
-
-#[tokio::test]
-async fn mutation_leaves_no_empty_managed_fields() {
-    let server = server().await;
-    for (name, value) in [("list", "[]"), ("null", "null")] {
-        let set = format!("[JSONPatch{{op: 'add', path: '/metadata/managedFields', value: {value}}}]");
-        let only =
-            json!({"matchConditions": [{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]});
-        mutating(&server, name, "Never", patch(&set), only).await;
-        let made = post(&server, CONFIG_MAPS, json!({"metadata": {"name": name}})).await;
-        assert_eq!(made["metadata"].get("managedFields"), None, "{name}");
     }
 }
 
