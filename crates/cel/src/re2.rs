@@ -34,9 +34,9 @@ pub fn translate_pattern(pattern: &str, max_depth: u32) -> Result<String, String
 
 /// Translates a pattern, and returns the result with its syntax tree.
 pub(crate) fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
-    let text = Scanner { pattern, at: 0, out: String::with_capacity(pattern.len()), classes: HashMap::new() }.run()?;
+    let text = Scanner::new(pattern).run()?;
     let parsed = ParserBuilder::new().nest_limit(max_depth).build().parse(&text);
-    let ast = parsed.map_err(|error| reason(pattern, &error))?;
+    let ast = parsed.map_err(|error| reason(&error))?;
     match repeats::excessive(&ast) {
         Some(span) => {
             Err(format!("invalid repeat count: `{}`", text.get(span.start.offset..span.end.offset).unwrap_or_default()))
@@ -50,6 +50,10 @@ struct Scanner<'p> {
     /// The offset of the next character.
     at: usize,
     out: String,
+    /// Flags that are not written yet. In RE2, a repetition operator behind flags repeats the part before them.
+    flags: String,
+    /// The number of open groups.
+    depth: usize,
     /// The names of Unicode classes, and whether RE2 knows them.
     classes: HashMap<&'p str, bool>,
 }
@@ -66,10 +70,19 @@ enum Piece {
 }
 
 impl<'p> Scanner<'p> {
+    fn new(pattern: &'p str) -> Self {
+        let out = String::with_capacity(pattern.len());
+        Self { pattern, at: 0, out, flags: String::new(), depth: 0, classes: HashMap::new() }
+    }
+
     fn run(mut self) -> Result<String, String> {
         let mut before = Piece::Start;
         while let Some(c) = self.peek() {
             let start = self.at;
+            let counts = Counts::read(self.rest());
+            if !matches!(c, '*' | '+' | '?') && counts.is_none() && !self.rest().starts_with("(?") {
+                self.write_flags();
+            }
             before = match c {
                 '\\' => self.escape(before)?,
                 '[' => {
@@ -78,7 +91,7 @@ impl<'p> Scanner<'p> {
                 }
                 '(' if self.rest().starts_with("(?") => self.group(before)?,
                 '*' | '+' | '?' => self.repetition(1, before)?,
-                '{' => match Counts::read(self.rest()) {
+                '{' => match counts {
                     Some(counts) if counts.is_valid() => self.repetition(counts.length, before)?,
                     Some(counts) => {
                         return Err(format!("invalid repeat count: `{}`", &self.rest()[..counts.length]));
@@ -90,8 +103,15 @@ impl<'p> Scanner<'p> {
                     }
                 },
                 '(' | '|' => {
+                    self.depth += usize::from(c == '(');
                     self.copy_to(start + 1);
                     Piece::Start
+                }
+                ')' => {
+                    let closed = self.depth.checked_sub(1);
+                    self.depth = closed.ok_or_else(|| format!("unexpected ): `{}`", self.pattern))?;
+                    self.copy_to(start + 1);
+                    Piece::Operand
                 }
                 c => {
                     self.copy_to(start + c.len_utf8());
@@ -99,7 +119,16 @@ impl<'p> Scanner<'p> {
                 }
             };
         }
-        Ok(self.out)
+        self.write_flags();
+        match self.depth {
+            0 => Ok(self.out),
+            _ => Err(format!("missing closing ): `{}`", self.pattern)),
+        }
+    }
+
+    fn write_flags(&mut self) {
+        self.out.push_str(&self.flags);
+        self.flags.clear();
     }
 
     fn rest(&self) -> &'p str {
@@ -137,7 +166,14 @@ impl<'p> Scanner<'p> {
     /// Reads an operator of this length, and the `?` that makes it lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
-        self.copy_to(start + length);
+        match self.flags.is_empty() || self.peek() != Some('?') {
+            true => self.copy_to(start + length),
+            false => {
+                // The part before the flags can end with an operator, which a `?` would make lazy.
+                self.at += length;
+                self.out.push_str("{0,1}");
+            }
+        }
         if self.peek() == Some('?') {
             self.copy_to(self.at + 1);
         }
@@ -160,7 +196,9 @@ impl<'p> Scanner<'p> {
             if name.is_empty() || name.contains(|c: char| c != '_' && !c.is_ascii_alphanumeric()) {
                 return Err(format!("invalid named capture: `{}`", self.since(start)));
             }
+            self.write_flags();
             self.out.push('(');
+            self.depth += 1;
             return Ok(Piece::Start);
         }
         self.at += 2;
@@ -171,10 +209,16 @@ impl<'p> Scanner<'p> {
                 '-' if !is_negative => (is_negative, has_flag) = (true, false),
                 ':' | ')' if has_flag || !is_negative => {
                     let text = self.since(start);
-                    if text != "(?)" {
+                    if c == ':' {
+                        self.write_flags();
+                        self.depth += 1;
                         self.out.push_str(text);
+                        return Ok(Piece::Start);
                     }
-                    return Ok(if c == ':' { Piece::Start } else { before.behind_flags() });
+                    if text != "(?)" {
+                        self.flags.push_str(text);
+                    }
+                    return Ok(before.behind_nothing());
                 }
                 _ => break,
             }
@@ -184,8 +228,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns what precedes an operator behind flags. The crate `regex` cannot repeat a part before flags.
-    fn behind_flags(self) -> Self {
+    /// Returns the piece for an operator behind flags or an empty quotation. Such an operator is not nested.
+    fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
 }
@@ -219,13 +263,11 @@ impl Counts {
     }
 }
 
-/// Returns Go's reason and the place of the fault.
-fn reason(pattern: &str, error: &regex_syntax::ast::Error) -> String {
+/// Returns the reason for a translated pattern that the crate `regex` refuses.
+fn reason(error: &regex_syntax::ast::Error) -> String {
     let (text, span) = (error.pattern(), error.span());
     let here = text.get(span.start.offset..span.end.offset).unwrap_or_default();
     match error.kind() {
-        ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
-        ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
         ErrorKind::NestLimitExceeded(_) => "expression nests too deeply".into(),
         other => format!("{other}: `{here}`"),
     }

@@ -31,7 +31,7 @@ impl Scanner<'_> {
                     rest.split_once("\\E").map_or((rest, rest.len()), |(quoted, _)| (quoted, quoted.len() + 2));
                 quoted.chars().for_each(|c| self.literal(c));
                 self.at += length;
-                return Ok(if quoted.is_empty() { before.behind_flags() } else { Piece::Operand });
+                return Ok(if quoted.is_empty() { before.behind_nothing() } else { Piece::Operand });
             }
             Some('p' | 'P') => self.unicode_class()?,
             Some(name) if let Some(class) = perl_class(name) => {
