@@ -19,9 +19,42 @@ const OUT_OF_BUDGET: &str =
 /// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. If the total cost of the rules exceeds the budget,
 /// no further rule is evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
-    let mut run = Run { errors: FieldErrors::default(), budget: OBJECT_BUDGET, is_over: false };
+    let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
+}
+
+/// The remaining cost budget for the rules of all defaults in a schema. `None` if it was exceeded.
+#[derive(Debug)]
+pub(crate) struct DefaultBudget(Option<u64>);
+
+impl Default for DefaultBudget {
+    fn default() -> Self {
+        Self(Some(OBJECT_BUDGET))
+    }
+}
+
+impl DefaultBudget {
+    /// Evaluates the rules for a default. `shape` is the schema of the tree.
+    ///
+    /// As in kube-apiserver, the rules must accept the default as an unchanged value and as a first value. No rule is evaluated after the
+    /// budget was exceeded.
+    pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let Some(budget) = self.0 else { return errors };
+        let mut left = Some(budget);
+        for old in [Some(default), None] {
+            let mut run = Run::new(budget, true);
+            run.value((tree, shape), default, Correlation::without_ratcheting(old), FieldPath::Start(""));
+            left = left.filter(|_| !run.is_over).map(|left| left.min(run.budget));
+            errors.extend(run.errors);
+            if !errors.is_empty() {
+                break;
+            }
+        }
+        self.0 = left;
+        errors
+    }
 }
 
 struct Run {
@@ -29,9 +62,16 @@ struct Run {
     /// The remaining cost budget.
     budget: u64,
     is_over: bool,
+    /// Whether the value is a default in a definition. Otherwise the rules of the definition were validated. A rule of an older definition
+    /// may not compile, and is skipped.
+    is_default: bool,
 }
 
 impl Run {
+    fn new(budget: u64, is_default: bool) -> Self {
+        Self { errors: FieldErrors::default(), budget, is_over: false, is_default }
+    }
+
     fn value(
         &mut self,
         (tree, shape): (&RuleTree, &Structural),
@@ -93,6 +133,15 @@ impl Run {
             if self.is_over {
                 return;
             }
+            let rule = match rule {
+                Ok(rule) => rule,
+                Err(why) if self.is_default => {
+                    let why = format!("rule compile error: {why}");
+                    self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why));
+                    continue;
+                }
+                Err(_) => continue,
+            };
             if rule.uses_old_self && correlation.old.is_none() && !rule.has_optional_old_self {
                 continue;
             }
