@@ -9,8 +9,8 @@ use super::field_path;
 use crate::validate::FieldErrorType;
 
 /// The names of the variables in rules.
-const SELF: &str = "self";
-const OLD_SELF: &str = "oldSelf";
+pub(super) const SELF: &str = "self";
+pub(super) const OLD_SELF: &str = "oldSelf";
 
 /// The source of a rule.
 #[derive(Clone, Copy, Debug)]

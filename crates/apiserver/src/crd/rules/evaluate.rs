@@ -1,8 +1,9 @@
 //! Evaluates rules.
 
-use pintle_cel::{Activation, EvalError, Value};
+use pintle_cel::{EvalError, Failure, Value, Variables};
 use pintle_json::Json;
 
+use super::compile::{OLD_SELF, SELF};
 use super::correlation::Correlation;
 use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::crd::field_path::FieldPath;
@@ -54,6 +55,32 @@ impl DefaultBudget {
         }
         self.0 = left;
         errors
+    }
+}
+
+/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), they need no memory on the heap.
+struct RuleVariables<'a> {
+    value: Result<Value<'a>, Failure>,
+    old: Option<Result<Value<'a>, Failure>>,
+}
+
+impl<'a> RuleVariables<'a> {
+    fn get(&self, name: &str) -> Option<&Result<Value<'a>, Failure>> {
+        match name {
+            SELF => Some(&self.value),
+            OLD_SELF => self.old.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Variables<'a> for RuleVariables<'a> {
+    fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>> {
+        self.get(name).cloned()
+    }
+
+    fn known(&self, name: &str) -> Option<&Value<'a>> {
+        self.get(name)?.as_ref().ok()
     }
 }
 
@@ -117,18 +144,14 @@ impl Run {
     ) {
         let Some(schema) = tree.schema.as_deref().filter(|_| !tree.rules.is_empty()) else { return };
         let old = correlation.old.map(|old| schema.value(old));
-        let activation = Activation::new().bind_result("self", schema.value(value));
-        let optional = Activation::new().bind_result("self", schema.value(value)).bind_result(
-            "oldSelf",
-            match &old {
+        let optional = tree.rules.iter().flatten().any(|rule| rule.has_optional_old_self).then(|| {
+            let old = match &old {
                 Some(old) => old.clone().map(Value::some),
                 None => Ok(Value::NONE),
-            },
-        );
-        let activation = match &old {
-            Some(old) => activation.bind_result("oldSelf", old.clone()),
-            None => activation,
-        };
+            };
+            RuleVariables { value: schema.value(value), old: Some(old) }
+        });
+        let plain = RuleVariables { value: schema.value(value), old };
         for rule in &tree.rules {
             if self.is_over {
                 return;
@@ -145,12 +168,12 @@ impl Run {
             if rule.uses_old_self && correlation.old.is_none() && !rule.has_optional_old_self {
                 continue;
             }
-            let variables = if rule.has_optional_old_self { &optional } else { &activation };
+            let variables = optional.as_ref().filter(|_| rule.has_optional_old_self).unwrap_or(&plain);
             match self.evaluate(rule, variables) {
                 Ok(true) => {}
                 Ok(false) => {
                     let is_warning = !rule.uses_old_self && correlation.is_unchanged(shape, value);
-                    self.fail(tree, rule, value, &activation, path, is_warning);
+                    self.fail(tree, rule, value, &plain, path, is_warning);
                 }
                 Err(why) => self.errors.add(|| FieldError::invalid_text(text(path), &tree.type_name, why)),
             }
@@ -158,7 +181,7 @@ impl Run {
     }
 
     /// Evaluates a rule. An error contains the message for the user.
-    fn evaluate(&mut self, rule: &CompiledRule, variables: &Activation<'_>) -> Result<bool, String> {
+    fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
             Ok(outcome) => {
@@ -201,7 +224,7 @@ impl Run {
         tree: &RuleTree,
         rule: &CompiledRule,
         value: &Json,
-        variables: &Activation<'_>,
+        variables: &RuleVariables<'_>,
         path: FieldPath<'_>,
         is_warning: bool,
     ) {
