@@ -9,6 +9,7 @@ use pintle_metrics::Provider;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 
+use crate::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
 /// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults.
@@ -33,7 +34,7 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// assert_eq!(config.reconcile_timeout, None);
 /// ```
 #[derive(Clone)]
-pub struct ControllerConfig {
+pub struct ControllerConfig<K = ObjectKey> {
     /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1. For a number that changes while the controller
     /// runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
@@ -62,7 +63,7 @@ pub struct ControllerConfig {
     ///   successes of the key, so a reconciler that writes and fails backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay at once. Keys from a
     ///   [`Trigger`](crate::Trigger) or from your own sources end it too.
-    pub queue: Option<QueueSetup>,
+    pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's series exist until its last handle
     /// is dropped and its last reconciliation has ended. The queue's series exist as long as the queue of a run.
     ///
@@ -91,7 +92,7 @@ pub struct ControllerConfig {
 ///
 /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`]. Only an order that uses priorities is
 /// affected by this.
-pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
+pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
 /// The priority of keys from a first list and from resyncs, whose objects may not have changed. The value is
 /// controller-runtime's.
@@ -100,9 +101,9 @@ pub const LOW_PRIORITY: i32 = -100;
 /// The waiting time for which a key gains one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
-impl ControllerConfig {
+impl<K: RequestKey> ControllerConfig<K> {
     /// Returns the queue configuration for a run, and a receiver for a panic of the queue's order.
-    pub(crate) fn queue_config(&self) -> (QueueConfig<ObjectKey, TokioClock>, OrderPanic) {
+    pub(crate) fn queue_config(&self) -> (QueueConfig<K, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
@@ -120,7 +121,7 @@ impl ControllerConfig {
     }
 }
 
-impl Default for ControllerConfig {
+impl<K> Default for ControllerConfig<K> {
     fn default() -> Self {
         Self {
             max_concurrent_reconciles: 1,
@@ -134,7 +135,7 @@ impl Default for ControllerConfig {
     }
 }
 
-impl fmt::Debug for ControllerConfig {
+impl<K> fmt::Debug for ControllerConfig<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerConfig")
             .field("max_concurrent_reconciles", &self.max_concurrent_reconciles)

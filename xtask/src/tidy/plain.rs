@@ -18,10 +18,8 @@ struct Counts {
 }
 
 /// The crates that may contain marker phrases or hard test names. Other crates may contain none.
-const BUDGETS: &[(&str, Counts)] = &[
-    ("leaderelect", Counts { phrases: 4, names: 0 }),
-    ("workqueue", Counts { phrases: 2, names: 0 }),
-];
+const BUDGETS: &[(&str, Counts)] =
+    &[("leaderelect", Counts { phrases: 4, names: 0 }), ("workqueue", Counts { phrases: 2, names: 0 })];
 
 /// The maximum number of words in a test name.
 const LONGEST_NAME: usize = 9;

@@ -1,0 +1,58 @@
+//! A controller with its own type of keys: several objects map to one unit of work. This is `TypedReconciler` of
+//! controller-runtime.
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use pintle::controller::{Controller, EnqueueMapped};
+use pintle::prelude::*;
+
+/// The key. One call of the reconciler handles all objects of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Tenant(String);
+
+fn tenant_of<T: Object>(object: &T) -> Option<Tenant> {
+    object.metadata().labels().get("tenant").map(|tenant| Tenant(tenant.clone()))
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cluster = Cluster::embedded().await?;
+    for (name, tenant) in [("colours", "acme"), ("prices", "acme"), ("colours-of-globex", "globex")] {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.into());
+        map.metadata.labels = Some([("tenant".into(), tenant.into())].into());
+        cluster.namespaced("default").create(&map, &WriteOptions::default()).await?;
+    }
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("token".into());
+    secret.metadata.labels = Some([("tenant".into(), "acme".into())].into());
+    cluster.namespaced("default").create(&secret, &WriteOptions::default()).await?;
+
+    let (maps, secrets) = (cluster.informer::<ConfigMap>(), cluster.informer::<Secret>());
+    let (of_maps, of_secrets) = (maps.lister(), secrets.lister());
+    let (calls, mut called) = tokio::sync::mpsc::unbounded_channel();
+    let controller = Controller::named("tenants")
+        .watches(&maps, EnqueueMapped::new(tenant_of::<ConfigMap>))
+        .watches(&secrets, EnqueueMapped::new(tenant_of::<Secret>))
+        .reconciler(move |request: ReconcileRequest<Tenant>| {
+            let is_its = |tenant: Option<Tenant>| tenant.as_ref() == Some(&request.key);
+            let maps = of_maps.list().iter().filter(|map| is_its(tenant_of(&***map))).count();
+            let secrets = of_secrets.list().iter().filter(|secret| is_its(tenant_of(&***secret))).count();
+            println!("{:?} has {maps} ConfigMaps and {secrets} Secrets", request.key);
+            let sent = calls.send((request.key.0, maps, secrets));
+            async move { sent.map(|()| Action::await_change()).map_err(ReconcileError::new) }
+        });
+    let stop = CancellationToken::new();
+    let check = async {
+        // The caches are filled before the first call, so one call for each tenant is enough.
+        let mut tenants = [called.recv().await, called.recv().await].map(Option::unwrap_or_default);
+        tenants.sort();
+        stop.cancel();
+        tenants
+    };
+    let (ended, tenants) = tokio::join!(controller.run(&stop), check);
+    ended?;
+    assert_eq!(tenants, [("acme".into(), 2, 1), ("globex".into(), 1, 0)]);
+    cluster.shutdown().await;
+    Ok(())
+}
