@@ -9,7 +9,8 @@ use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Named, Source};
 use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey};
 
-/// Builds a [`Controller`], with the names of controller-runtime's builder.
+/// Builds a [`Controller`], with the names of controller-runtime's builder. `K` is the type of the keys: see
+/// [`RequestKey`].
 ///
 /// # Examples
 ///

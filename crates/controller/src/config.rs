@@ -12,7 +12,8 @@ use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 use crate::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults.
+/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults. `K` is the type of the
+/// keys, which only [`queue`](Self::queue) depends on: see [`RequestKey`].
 ///
 /// # Examples
 ///

@@ -39,6 +39,9 @@ const PRINT_AFTER: Duration = Duration::from_secs(10);
 /// key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total. The first
 /// call starts after all caches have synced. The keys of deleted objects are reconciled as well.
 ///
+/// `K` is the type of the keys. Controllers from [`Controller::of`] have an [`ObjectKey`] for each object. For other
+/// types, see [`RequestKey`].
+///
 /// Clones are handles to the same controller.
 ///
 /// # Examples

@@ -14,6 +14,9 @@ use crate::{Controller, LastCall, RequestKey};
 
 /// The reason why a key is queued, delayed, in flight or idle. `Display` writes a text for people.
 ///
+/// `K` is the type of the key: see [`RequestKey`]. It is `String` if the explanation comes from a
+/// [`ControllerStatus`](crate::ControllerStatus).
+///
 /// # Examples
 ///
 /// ```
@@ -81,7 +84,7 @@ impl<K: RequestKey> Controller<K> {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
 
-    /// Returns the key with this text, if it has a history or is in the queue. Each text of an object key has a key.
+    /// Returns the key with this text. A key that cannot be parsed is found only if it has a history or is in the queue.
     pub(crate) fn key_of(&self, key: &str) -> Option<K> {
         if let Some(key) = parse(key) {
             return Some(key);

@@ -3,7 +3,8 @@
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
-/// Maps an event to the keys to reconcile, as controller-runtime's `EventHandler`.
+/// Maps an event to the keys to reconcile, as controller-runtime's `EventHandler`. `K` is the type of the keys: see
+/// [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
 ///
@@ -112,7 +113,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 }
 
 /// Reconciles the keys that a function returns, as controller-runtime's `EnqueueRequestsFromMapFunc`. An update yields
-/// the keys of the old state and of the new state.
+/// the keys of the old state and of the new state. The keys can have any type: see [`RequestKey`](crate::RequestKey).
 ///
 /// # Examples
 ///

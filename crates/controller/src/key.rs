@@ -95,7 +95,7 @@ pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     catch(|| format!("{key:?}")).unwrap_or_else(|panic| format!("(a key whose Debug panicked: {panic})"))
 }
 
-/// Returns the key that has this text, if it can be derived from the text alone.
+/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other types, and for invalid object keys.
 pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     let key: Box<dyn Any> = if TypeId::of::<K>() == TypeId::of::<ObjectKey>() {
         Box::new(text.parse::<ObjectKey>().ok()?)

@@ -11,7 +11,8 @@ use pintle_meta::{ApiError, ObjectKey};
 
 use crate::RequestKey;
 
-/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`.
+/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. With a `K` other
+/// than [`ObjectKey`], it reconciles another unit of work, as `TypedReconciler`: see [`RequestKey`].
 ///
 /// A call gets a key, but not the event that caused it. The reconciler reads the current state from listers, which lack
 /// the object if it was deleted. The reconciler must be idempotent, because it may be called at any time, even without
@@ -85,7 +86,7 @@ where
     }
 }
 
-/// The request to reconcile one object.
+/// The request to reconcile one key, usually the key of an object.
 ///
 /// # Examples
 ///
@@ -112,7 +113,7 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key of the object. The object may no longer exist.
+    /// The key. Its objects may no longer exist.
     pub key: K,
     /// The number of consecutive failures of this key.
     pub failures: u32,

@@ -17,7 +17,8 @@ use crate::{CauseReason, LOW_PRIORITY, RequestKey};
 
 pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
-/// A handle to add keys to a controller's queue. Clones belong to the same controller.
+/// A handle to add keys to a controller's queue. Clones belong to the same controller. `K` is the type of the keys: see
+/// [`RequestKey`].
 ///
 /// Keys that are added while the controller is not running are kept for its next run, without duplicates.
 ///

@@ -17,7 +17,7 @@ use pintle_meta::ObjectKey;
 use crate::panic::catch;
 use crate::{RequestKey, Requests};
 
-/// A source of keys for a controller, as controller-runtime's `Source`.
+/// A source of keys for a controller, as controller-runtime's `Source`. `K` is the type of the keys: see [`RequestKey`].
 ///
 /// A source may be started again after a run has ended. It then starts from the beginning.
 ///

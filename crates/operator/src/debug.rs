@@ -14,12 +14,12 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use pintle_controller::{ControllerStatus, Explanation, Health, ManagerStatus};
+use pintle_controller::{ControllerStatus, Health, ManagerStatus};
 use pintle_informer::InformerFactory;
 use pintle_leaderelect::ShardsStatus;
 use tokio_util::sync::CancellationToken;
 
-use self::document::{Check, Document, FORMAT, LeftOut, MOST, Phase, of_most};
+use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase, of_most};
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
@@ -78,7 +78,7 @@ impl Debug {
                 informers: informers.len().saturating_sub(MOST),
                 shards: shards_left_out,
             },
-            explanation: explained.map(|(controller, key)| controllers::explanation(controller, &key)),
+            explanation: explained,
         };
         match serde_json::to_string(&document) {
             Ok(json) => response(StatusCode::OK, "application/json", json),
@@ -89,12 +89,12 @@ impl Debug {
         }
     }
 
-    /// Returns the controller and the explanation of the key that the query asks for, or the status and the text of an error.
-    fn explained<'a>(
+    /// Returns the explanation that the query asks for, or the status and the text of an error.
+    fn explained(
         &self,
         query: Option<&str>,
-        controllers: &'a [ControllerStatus],
-    ) -> Result<Option<(&'a ControllerStatus, Explanation<String>)>, (StatusCode, String)> {
+        controllers: &[ControllerStatus],
+    ) -> Result<Option<Explanation>, (StatusCode, String)> {
         let wanted = query::parse(query.unwrap_or_default()).map_err(|problem| (StatusCode::BAD_REQUEST, problem))?;
         let Some(Wanted { controller: name, key }) = wanted else { return Ok(None) };
         let Some(controller) = controllers.iter().find(|controller| controller.name() == name) else {
@@ -105,7 +105,7 @@ impl Debug {
             return Err((StatusCode::NOT_FOUND, problem));
         };
         match controller.explain(&key) {
-            Some(explained) => Ok(Some((controller, explained))),
+            Some(explained) => Ok(Some(controllers::explanation(controller, &explained))),
             None => {
                 let (name, key) = (shortened(&name), shortened(&key));
                 let problem =

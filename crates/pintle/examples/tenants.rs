@@ -36,8 +36,8 @@ async fn main() -> anyhow::Result<()> {
         .watches(&secrets, EnqueueMapped::new(tenant_of::<Secret>))
         .reconciler(move |request: ReconcileRequest<Tenant>| {
             let is_its = |tenant: Option<Tenant>| tenant.as_ref() == Some(&request.key);
-            let maps = of_maps.list().iter().filter(|map| is_its(tenant_of(&***map))).count();
-            let secrets = of_secrets.list().iter().filter(|secret| is_its(tenant_of(&***secret))).count();
+            let maps = of_maps.list().iter().filter(|map| is_its(tenant_of::<ConfigMap>(map))).count();
+            let secrets = of_secrets.list().iter().filter(|secret| is_its(tenant_of::<Secret>(secret))).count();
             println!("{:?} has {maps} ConfigMaps and {secrets} Secrets", request.key);
             let sent = calls.send((request.key.0, maps, secrets));
             async move { sent.map(|()| Action::await_change()).map_err(ReconcileError::new) }

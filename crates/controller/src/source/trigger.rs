@@ -11,7 +11,8 @@ use super::{Feed, Source};
 use crate::requests::WeakRequests;
 use crate::{RequestKey, Requests};
 
-/// A source that the program feeds from any thread, as controller-runtime's `Channel`.
+/// A source that the program feeds from any thread, as controller-runtime's `Channel`. `K` is the type of the keys: see
+/// [`RequestKey`].
 ///
 /// Clones are handles to the same trigger. A trigger may feed several controllers, and each controller gets each key.
 /// Keys that arrive while a controller is not running are kept for its next run, without duplicates. Keys that arrive

@@ -1,18 +1,20 @@
 //! Tests of keys that are not object keys.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_controller::{
     Action, Builder, CauseReason, Controller, ControllerConfig, ControllerError, EnqueueMapped, EventChange, Manager,
-    ReconcileError, ReconcileRequest, Reconciler, Trigger, WorkState,
+    QueueSetup, ReconcileError, ReconcileRequest, Reconciler, Trigger, WorkState,
 };
 use pintle_leaderelect::Lease;
-use pintle_meta::{Object, ObjectMeta};
+use pintle_meta::{Object, ObjectKey, ObjectMeta};
 use pintle_testing::Collection;
+use pintle_workqueue::Fair;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::until;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, elector, informer, key, sites_named, take_lease_over};
 
@@ -214,4 +216,61 @@ async fn manager_runs_controllers_with_different_keys() {
     stop.cancel();
     let error = run.await.unwrap().unwrap_err().to_string();
     assert!(error.contains("controller \"tenants\" (in flight: Tenant(\"slow\"))"), "{error}");
+}
+
+#[test]
+fn blocking_call_is_named_by_its_key() {
+    let ((open, door), trigger) = (mpsc::channel::<()>(), Trigger::new());
+    let door = Mutex::new(door);
+    let config = ControllerConfig { blocked_after: Duration::from_millis(20), ..ControllerConfig::default() };
+    let controller = Controller::named("tenants").source(trigger.clone()).config(config).reconciler(
+        move |_: ReconcileRequest<Tenant>| {
+            _ = door.lock().unwrap().recv();
+            async { Ok(Action::await_change()) }
+        },
+    );
+    let manager = Manager::new().controller(controller.clone());
+    let (status, stop) = (manager.status(), CancellationToken::new());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let token = stop.clone();
+    let run = runtime.spawn(async move { manager.run(&token).await });
+    trigger.trigger(tenant("slow"));
+    until("the call is reported", || !status.ready().is_ok());
+    let ready = status.ready().to_string();
+    assert!(ready.contains("the call for Tenant(\"slow\") has blocked its thread"), "{ready}");
+    assert_eq!(controller.blocked_calls()[0].0, tenant("slow"));
+    assert_eq!(status.controllers()[0].blocked_calls()[0].0, "Tenant(\"slow\")");
+    drop(open);
+    until("the call has ended", || status.ready().is_ok());
+    stop.cancel();
+    runtime.block_on(run).unwrap().unwrap();
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Work {
+    Report,
+    Backup(&'static str, ObjectKey),
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_setup_of_an_enum_sets_the_order() {
+    let (trigger, called) = (Trigger::new(), Arc::<Mutex<Vec<_>>>::default());
+    let fair: QueueSetup<Work> = Arc::new(|queue| {
+        queue.order = Box::new(Fair::new(|key: &Work| matches!(key, Work::Report)));
+    });
+    let config = ControllerConfig { queue: Some(fair), ..ControllerConfig::default() };
+    let calls = called.clone();
+    let controller = Controller::named("work").source(trigger.clone()).config(config).reconciler(
+        move |request: ReconcileRequest<Work>| {
+            calls.lock().unwrap().push(request.key);
+            async { Ok(Action::await_change()) }
+        },
+    );
+    let running = run(&controller).await;
+    let works = ["a", "b", "c"].map(|name| Work::Backup("eu", key(name)));
+    works.iter().cloned().chain([Work::Report]).for_each(|work| trigger.trigger(work));
+    pass(1.0).await;
+    let [a, b, c] = works;
+    assert_eq!(*called.lock().unwrap(), [a, Work::Report, b, c]);
+    running.stop().await.unwrap();
 }
