@@ -21,7 +21,7 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use pintle_controller::ControllerConfig;
+/// use pintle_controller::{Action, Controller, ControllerConfig, ReconcileRequest};
 /// use pintle_ratelimit::ExponentialFailureRateLimiter;
 ///
 /// let config = ControllerConfig {
@@ -32,7 +32,9 @@ use crate::order::{GuardedOrder, OrderPanic};
 ///     })),
 ///     ..ControllerConfig::default()
 /// };
-/// assert_eq!(config.reconcile_timeout, None);
+/// let controller =
+///     Controller::named("sites").config(config).reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
+/// assert_eq!(controller.max_concurrent_reconciles(), 4);
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig<K = ObjectKey> {

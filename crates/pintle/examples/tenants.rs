@@ -14,6 +14,10 @@ fn tenant_of<T: Object>(object: &T) -> Option<Tenant> {
     object.metadata().labels().get("tenant").map(|tenant| Tenant(tenant.clone()))
 }
 
+fn count<T: Resource>(objects: &Lister<T>, tenant: &Tenant) -> usize {
+    objects.list().iter().filter(|object| tenant_of::<T>(object).as_ref() == Some(tenant)).count()
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::embedded().await?;
@@ -35,12 +39,10 @@ async fn main() -> anyhow::Result<()> {
         .watches(&maps, EnqueueMapped::new(tenant_of::<ConfigMap>))
         .watches(&secrets, EnqueueMapped::new(tenant_of::<Secret>))
         .reconciler(move |request: ReconcileRequest<Tenant>| {
-            let is_its = |tenant: Option<Tenant>| tenant.as_ref() == Some(&request.key);
-            let maps = of_maps.list().iter().filter(|map| is_its(tenant_of::<ConfigMap>(map))).count();
-            let secrets = of_secrets.list().iter().filter(|secret| is_its(tenant_of::<Secret>(secret))).count();
+            let (maps, secrets) = (count(&of_maps, &request.key), count(&of_secrets, &request.key));
             println!("{:?} has {maps} ConfigMaps and {secrets} Secrets", request.key);
             let sent = calls.send((request.key.0, maps, secrets));
-            async move { sent.map(|()| Action::await_change()).map_err(ReconcileError::new) }
+            async { Ok(sent.map(|()| Action::await_change())?) }
         });
     let stop = CancellationToken::new();
     let check = async {
@@ -48,10 +50,9 @@ async fn main() -> anyhow::Result<()> {
         let mut tenants = [called.recv().await, called.recv().await].map(Option::unwrap_or_default);
         tenants.sort();
         stop.cancel();
-        tenants
+        Ok(tenants)
     };
-    let (ended, tenants) = tokio::join!(controller.run(&stop), check);
-    ended?;
+    let ((), tenants) = tokio::try_join!(controller.run(&stop), check)?;
     assert_eq!(tenants, [("acme".into(), 2, 1), ("globex".into(), 1, 0)]);
     cluster.shutdown().await;
     Ok(())
