@@ -166,9 +166,10 @@ impl<K: RequestKey> Poll<K> {
         };
         current.since = Some(Instant::now());
         drop(current);
-        // Dropping a key may run code of its type.
+        let polling = Polling(self);
+        // Drop the key without the lock, because this may run code of its type.
         drop(before);
-        Polling(self)
+        polling
     }
 }
 
