@@ -9,7 +9,10 @@ use std::time::Duration;
 use pintle_leaderelect::Leadership;
 use pintle_meta::{ApiError, ObjectKey};
 
-/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`.
+use crate::RequestKey;
+
+/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`. With a `K` other
+/// than [`ObjectKey`], it reconciles another unit of work, as `TypedReconciler`: see [`RequestKey`].
 ///
 /// A call gets a key, but not the event that caused it. The reconciler reads the current state from listers, which lack
 /// the object if it was deleted. The reconciler must be idempotent, because it may be called at any time, even without
@@ -58,8 +61,8 @@ use pintle_meta::{ApiError, ObjectKey};
 ///     Ok(())
 /// }
 /// ```
-pub trait Reconciler: Send + Sync + 'static {
-    /// Reconciles one object.
+pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
+    /// Reconciles one key.
     ///
     /// # Errors
     ///
@@ -70,20 +73,20 @@ pub trait Reconciler: Send + Sync + 'static {
     ///
     /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times
     /// out. A later call must detect and continue unfinished work.
-    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+    fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
-impl<F, Fut> Reconciler for F
+impl<K, F, Fut> Reconciler<K> for F
 where
-    F: Fn(ReconcileRequest) -> Fut + Send + Sync + 'static,
+    F: Fn(ReconcileRequest<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, ReconcileError>> + Send,
 {
-    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
+    fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
         self(request)
     }
 }
 
-/// The request to reconcile one object.
+/// The request to reconcile one key, usually the key of an object.
 ///
 /// # Examples
 ///
@@ -109,9 +112,9 @@ where
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct ReconcileRequest {
-    /// The key of the object. The object may no longer exist.
-    pub key: ObjectKey,
+pub struct ReconcileRequest<K = ObjectKey> {
+    /// The key. Its objects may no longer exist.
+    pub key: K,
     /// The number of consecutive failures of this key.
     pub failures: u32,
     /// The leadership term of this call, if the controller runs under leader election. The call is already dropped when
@@ -120,9 +123,9 @@ pub struct ReconcileRequest {
     pub leadership: Option<Leadership>,
 }
 
-impl ReconcileRequest {
+impl<K> ReconcileRequest<K> {
     /// Creates a request for a first attempt without leader election, for tests of a reconciler.
-    pub fn new(key: ObjectKey) -> Self {
+    pub fn new(key: K) -> Self {
         Self { key, failures: 0, leadership: None }
     }
 }
@@ -276,17 +279,17 @@ impl fmt::Debug for ReconcileError {
 }
 
 /// An object-safe [`Reconciler`].
-pub(crate) trait AnyReconciler: Send + Sync {
+pub(crate) trait AnyReconciler<K>: Send + Sync {
     fn reconcile<'a>(
         &'a self,
-        request: ReconcileRequest,
+        request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>>;
 }
 
-impl<R: Reconciler> AnyReconciler for R {
+impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile<'a>(
         &'a self,
-        request: ReconcileRequest,
+        request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
         // Call the function when the future is polled, so that a panic of the function reaches the poller.
         Box::pin(async move { Reconciler::reconcile(self, request).await })

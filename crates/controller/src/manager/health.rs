@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::ElectionStatus;
 
-use crate::Controller;
+use super::any::{AnyController, ControllerStatus};
 
 /// How long a leader may go without a renewal after its lease has expired. After that, it counts as hung. Kubernetes
 /// core components use the same value.
@@ -40,12 +40,12 @@ pub struct ManagerStatus {
 
 #[derive(Default)]
 struct Parts {
-    controllers: Vec<Controller>,
+    controllers: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
 }
 
 impl ManagerStatus {
-    pub(super) fn add_controller(&self, controller: Controller) {
+    pub(super) fn add_controller(&self, controller: Arc<dyn AnyController>) {
         self.lock().controllers.push(controller);
     }
 
@@ -54,8 +54,12 @@ impl ManagerStatus {
         drop(before);
     }
 
-    /// Returns the controllers of the manager, in the order in which they were added.
-    pub fn controllers(&self) -> Vec<Controller> {
+    /// Returns the status of each controller, in the order in which the controllers were added.
+    pub fn controllers(&self) -> Vec<ControllerStatus> {
+        self.all().into_iter().map(ControllerStatus).collect()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().controllers.clone()
     }
 
@@ -75,7 +79,7 @@ impl ManagerStatus {
     /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date, or
     /// - a reconciliation blocks its thread: see [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
-        let controllers = self.controllers();
+        let controllers = self.all();
         let checks = controllers.iter().map(|controller| {
             let unsynced = controller.unsynced();
             let mut problems: Vec<_> =

@@ -59,7 +59,7 @@ impl Manager {
     ///
     /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member
     /// `controller` and the members of a key. Its `causes` are all remembered causes, not only the newest three. For an
-    /// unknown controller, the answer is a 404 with a text. For an invalid query, it is a 400 with a text.
+    /// unknown controller, and for a text that is not a key, the answer is a 404 with a text. For an invalid query, it is a 400 with a text.
     ///
     /// # Examples
     ///
