@@ -1,4 +1,4 @@
-//! Checks for arbitrary bytes. The programs in `fuzz/` and the tests below use them. Each check panics if it fails.
+//! Checks for arbitrary bytes. The programs in `crates/fuzz/` and the tests below use them. Each check panics if it fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn replay(name: &str, check: fn(&[u8])) {
-        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+        replay_corpus(format!("{}/../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
     }
 
     #[test]
