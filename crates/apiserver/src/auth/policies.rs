@@ -1,4 +1,5 @@
-//! An index of the stored admission policies and their bindings. It is updated when the store changes.
+//! An index of the stored admission policies and their bindings. The index is updated when the store
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Creates the kinds of an established definition.
+//! Creates the kinds that an established definition defines.
 
 use std::sync::Arc;
 

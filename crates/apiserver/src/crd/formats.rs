@@ -1,6 +1,6 @@
 //! The string formats of schemas, such as `date-time` and `uuid`.
 //!
-//! The checks accept and reject the same texts as the functions of Kubernetes' `strfmt` registry.
+//! Each format accepts and rejects the same texts as in Kubernetes' `strfmt` registry.
 
 mod address;
 mod digits;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that a definition can use without a warning. Their names have no dashes, because dashes do not matter.
+/// The formats that cause no warning in a definition. The names are without dashes, because dashes in format names do not matter.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -43,7 +43,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Returns whether the format is known for the type. A schema without a type counts as a string schema.
+/// Returns whether the format is known for the type. If the schema has no type, it is treated as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -90,8 +90,9 @@ fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// Returns whether the text is a date-time, ignoring case. It consists of a date, `t`, a time without leap seconds, and a zone offset,
-/// whose range is not checked. The text after a second `t` is ignored.
+/// Returns whether the text is a date-time. Upper and lower case are equivalent. A date-time consists of a date, `t`, a time without
+/// leap seconds, and a zone offset. The range of the offset is not checked. If the text contains a second `t`, the text after it is
+/// ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
@@ -119,7 +120,8 @@ fn is_base64(text: &str) -> bool {
         && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-/// Returns whether the text is a single label, or several labels separated by dots. The last of several labels has at least two letters.
+/// Returns whether the text is a host name: a single label, or several labels separated by dots. If there are several labels, the last
+/// label must have at least two letters.
 fn is_hostname(text: &str) -> bool {
     static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let any = r"a-zA-Z0-9\p{S}\p{L}";

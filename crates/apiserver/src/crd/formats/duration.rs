@@ -12,14 +12,14 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// The prefixes of units. Each word that begins with one of them is a unit.
+/// The prefixes of units. A word that begins with one of these texts is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Returns whether the text is a list of numbers with units, and their sum in nanoseconds fits into 64 bits.
+/// Returns whether the text is a list of numbers with units whose sum in nanoseconds fits into 64 bits.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -49,7 +49,7 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Ignore further digits, because they represent less than a nanosecond.
+    // Further digits are ignored, because they represent less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
