@@ -1,4 +1,4 @@
-//! Unaggregated discovery. There are separate documents for the list of groups, for each group and for each version.
+//! Unaggregated discovery. The group list, each group and each version have separate documents.
 
 use pintle_json::{Json, json};
 use pintle_meta::GroupVersion;
