@@ -87,7 +87,7 @@ pub(crate) use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, 
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
-/// A resource in one version. It has all the data that the generic handlers need to serve the resource.
+/// A resource in one version. A kind contains all data that the generic handlers need to serve the resource.
 #[derive(Clone)]
 pub(crate) struct Kind {
     /// The API group. Empty for the core group.
@@ -108,9 +108,9 @@ pub(crate) struct Kind {
     pub(crate) scope: Scope,
     /// The verbs, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// The name under which the objects are stored. Kinds that serve the same objects in different forms have the same name here.
+    /// The name under which the store keeps the objects. Kinds that serve the same objects in different forms have the same store name.
     pub(crate) store: GroupResource,
-    /// The storage version, which the hash in discovery depends on. `None` if the objects are not stored.
+    /// The storage version, from which the hash in discovery is computed. The version is `None` if the objects are not stored.
     pub(crate) stored_version: Option<GroupVersion>,
     pub(crate) subresources: Vec<ServedSubresource>,
     pub(crate) conduct: Conduct,
@@ -128,26 +128,27 @@ pub(crate) struct Kind {
 pub(crate) struct ServedSubresource {
     pub(crate) subresource: Subresource,
     pub(crate) verbs: Vec<Verb>,
-    /// The kind of request and response bodies, if it differs from the kind of the object.
+    /// The kind of request and response bodies, if it is not the kind of the object.
     pub(crate) kind: Option<GroupVersionKind>,
 }
 
-/// Flags that change the behaviour of the generic handlers for a kind.
+/// Flags that determine how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// The server maintains `metadata.generation`. It is 1 at creation and increases by 1 with each change of the desired state.
+    /// The server maintains `metadata.generation`. The generation is 1 at creation and increases by 1 with each change of the desired
+    /// state.
     pub(crate) generation: bool,
-    /// A PUT of an absent object creates it.
+    /// If a PUT request names an object that does not exist, the object is created.
     pub(crate) creates_on_update: bool,
     /// A PUT needs a resourceVersion.
     pub(crate) needs_version: bool,
-    /// The response to a DELETE is the object instead of a Status.
+    /// The response to a DELETE is the deleted object instead of a Status.
     pub(crate) returns_deleted: bool,
-    /// A DELETE has a grace period.
+    /// A DELETE request can have a grace period.
     pub(crate) graceful: bool,
     /// A DELETE without a propagation policy orphans the dependents.
     pub(crate) orphans: bool,
-    /// No object is stored, and a POST returns a computed response.
+    /// A POST returns a computed response and stores no object.
     pub(crate) transient: bool,
     /// The kind is a custom resource whose definition is being deleted. Creates are rejected.
     pub(crate) terminating: bool,
@@ -179,7 +180,7 @@ impl Kind {
         }
     }
 
-    /// Returns this kind in another version with the same schema. The other version exists only in request and response bodies.
+    /// Returns the same kind in another version with the same schema. The other version exists only in request and response bodies.
     pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -220,7 +221,7 @@ impl Kind {
 
     /// Returns a 422 failure for an object of this kind.
     pub(crate) fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
-        // As in kube-apiserver, errors about events of both groups name the core group.
+        // As in kube-apiserver, errors name the core group for events of both groups.
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
@@ -238,12 +239,12 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns whether `/status` is served. If it is, writes of the object ignore the status.
+    /// Returns whether `/status` is served. If it is served, writes of the object ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the columns of the kind's tables. `None` means that tables have only the columns name and age.
+    /// Returns the columns of this kind's tables. If the result is `None`, tables have only the columns name and age.
     pub(crate) fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
@@ -275,7 +276,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Returns whether it is already known that the object needs no conversion.
+    /// Returns whether the object is already known to need no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -284,13 +285,13 @@ impl Kind {
         }
     }
 
-    /// Returns the cost of converting the object. The unit is the time to process one byte of a body. The cost is 0 if no conversion is
-    /// needed.
+    /// Returns the cost of converting the object. The unit of cost is the time to process one byte of a body. The cost is 0 if no
+    /// conversion is needed.
     pub(crate) fn showing_weight(&self, stored: &Stored) -> usize {
         if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// Returns the stored object after converting it to this version.
+    /// Converts the stored object to this version and returns it.
     pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }

@@ -1,12 +1,13 @@
-//! The upstream cluster of a plan. The server mirrors the objects of this cluster until they are written in the plan.
+//! The upstream cluster from which a plan reads. The server copies the objects of this cluster and follows their changes. After the plan
+//! writes an object, the server no longer follows this object's upstream changes.
 //!
 //! Before a request is served, the objects that it needs are loaded from the upstream cluster:
 //!
-//! - A single object is read again for each request, unless its collection is watched.
-//! - The first list, watch or create in a collection loads the whole collection. After that, the server watches the collection.
-//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot answer them.
+//! - A request for a single object reads the object again, unless its collection is watched.
+//! - The first list, watch or create in a collection loads the whole collection. After the load, the server watches the collection.
+//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because only the upstream cluster has the answer.
 //!
-//! The server never writes to the upstream cluster. Only requests of this server's administrators cause upstream requests.
+//! The server never writes to the upstream cluster. Only requests from administrators of this server cause upstream requests.
 
 mod follow;
 mod forward;
@@ -37,33 +38,33 @@ use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, UpstreamObject, key};
 
-/// The timeout for loading the objects that a request needs, and for each upstream request.
+/// The timeout for loading all objects that a request needs, and for each upstream request.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and the loading state of its collections.
+/// The upstream cluster, and which of its collections are loaded.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
     /// The requested collections. The cell of a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are completely loaded and watched. The lock must be held while an object is mirrored. Otherwise, watchers could
-    /// miss an object that arrives while its collection becomes complete.
+    /// The collections that are fully loaded and watched. This lock must be held while an object is copied from upstream. Otherwise,
+    /// watchers could miss an object that is copied while the load of its collection completes.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The runtime of this server. The future of a request can run on another runtime.
+    /// The runtime of this server. The future of a request can be polled on another runtime.
     runtime: Handle,
 }
 
-/// The objects of a resource in one namespace. An empty namespace means all namespaces, or cluster scope.
+/// The objects of one resource in a namespace. An empty namespace means all namespaces, or cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// The server that answers a request.
+/// The server that must answer the request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
@@ -74,14 +75,15 @@ enum Route {
 enum TimeoutScope {
     /// The timeout applies to the whole response.
     Whole,
-    /// The timeout applies only to the head, because a watch continues until the client stops reading.
+    /// The timeout applies only to the response head, because a watch continues until the client stops reading.
     Head,
-    /// There is no timeout. The response to a log request can begin as late as the first line of the log.
+    /// There is no timeout. The response to a log request may begin only when the first line is logged.
     Nothing,
 }
 
 impl Live {
-    /// Makes `registry` a mirror of the upstream cluster. The registry must be empty. Background tasks run on the current runtime.
+    /// Makes `registry` copy its objects from the upstream cluster. The registry must be empty. Background tasks run on the current
+    /// runtime.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -102,7 +104,7 @@ impl Live {
         self.load_collection(definitions, "").await
     }
 
-    /// Serves a request. Either calls [`respond`](crate::http::respond), or forwards the request to the upstream cluster.
+    /// Serves a request. Answers the request with [`respond`](crate::http::respond), or forwards it to the upstream cluster.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -124,26 +126,26 @@ impl Live {
         }
     }
 
-    /// Returns whether the user may cause upstream requests. Upstream requests use the credentials of this server, which may have more
-    /// permissions than the user. Therefore, only administrators may cause them.
+    /// Returns whether the user is allowed to cause upstream requests. Upstream requests use this server's credentials, which may have more
+    /// permissions than the user has. Therefore, only administrators are allowed to cause them.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. Returns the server that must answer the request.
+    /// Loads the objects that a request needs. Returns the server that must respond to the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // If the plan contains a written definition, only this server can create the discovery documents.
+            // If the plan contains a definition that it wrote, only this server can create the discovery documents.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Do not send the names `.` and `..` upstream. No object has one of these names, and the upstream client could normalize the path.
+        // The names `.` and `..` are not sent upstream. No object has such a name, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }

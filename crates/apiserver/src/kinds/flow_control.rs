@@ -10,8 +10,8 @@ use pintle_json::Json;
 
 use crate::validate::FieldError;
 
-/// Creates the error for a changed spec of a mandatory object. `aside` is the part of the message about the fields that
-/// may change.
+/// Creates the error for a changed spec of a mandatory object. `aside` is the part of the message that lists the fields
+/// that may change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -1,5 +1,5 @@
-//! Warnings about valid objects. They report deprecated fields, fields without effect, and values that are probably
-//! mistakes.
+//! Warnings about valid objects. Warnings report deprecated fields, fields without effect, and values that are
+//! probably mistakes.
 
 mod address;
 mod labels;
@@ -12,7 +12,7 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Returns whether the desired state has changed, according to the generation.
+/// Returns whether the two objects have different generations, which means that the desired state has changed.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)

@@ -1,4 +1,4 @@
-//! Accessors for the cells of built-in kinds.
+//! Functions that compute table cells of built-in kinds.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -7,10 +7,10 @@ use super::durations;
 use crate::object::text;
 use crate::selector::structured_text;
 
-/// The maximum number of list items in a cell.
+/// The maximum number of list items in one cell.
 const SHOWN: usize = 3;
 
-/// An object for which a table row is created.
+/// The object from which a table row is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     object: &'a Json,
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
-    /// Returns a string. Returns an empty text if the string is absent.
+    /// Returns a string. If the string is absent, returns an empty text.
     pub(crate) fn text(&self, pointer: &str) -> Json {
         self.object.text(pointer).into()
     }
@@ -71,12 +71,12 @@ impl<'a> Row<'a> {
         self.object.at(pointer).map_or(0, size).into()
     }
 
-    /// Joins the strings of a list.
+    /// Joins the strings in a list.
     pub(crate) fn joined(&self, pointer: &str) -> Json {
         self.object.texts(pointer).collect::<Vec<_>>().join(",").into()
     }
 
-    /// Formats the ready and the desired replicas.
+    /// Formats the number of ready replicas and the number of desired replicas.
     pub(crate) fn ready(&self) -> Json {
         format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
     }
