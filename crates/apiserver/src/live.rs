@@ -151,7 +151,7 @@ impl Live {
         }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            // A GET through a proxy is not forwarded, because it can have any effect.
+            // A GET request through a proxy is not forwarded, because it can have side effects.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
                 Ok(Route::Upstream(timeout_scope(&path, uri)))
@@ -159,7 +159,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // Forward the request if its response does not come from stored objects.
+        // A request is forwarded if its response does not depend on stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -185,8 +185,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of a write, and the objects that the rules for the write read. If the upstream cluster does not permit reading
-    /// an object, the plan treats the object as absent.
+    /// Loads the namespace of the object to write, and the objects that the rules for the write read. If the upstream cluster does not
+    /// permit the plan to read an object, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -196,7 +196,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // Ignore a 403, because a client that may not read the namespace may still have permissions inside the namespace.
+                // A 403 is ignored, because a client that may not read the namespace may still have permissions inside the namespace.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));
@@ -214,7 +214,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads one object, unless it was written in the plan or its collection is watched.
+    /// Loads one object. Does nothing if the object was written in the plan, or if its collection is watched.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
@@ -236,7 +236,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection, unless it is already loaded. If the future is dropped, loading continues.
+    /// Loads a collection. Does nothing if the collection is already loaded. If the future is dropped, the load continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -253,7 +253,7 @@ impl Live {
         loaded.await.ok().flatten().unwrap_or_else(|| Err(Refusal::timeout()))
     }
 
-    /// Mirrors an object of the upstream cluster. Ignores an object without a name.
+    /// Copies an object of the upstream cluster into the store. An object without a name is ignored.
     fn mirror(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
@@ -269,8 +269,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the objects in this version.
-    /// Returns `None` if the resource comes from a definition that was created in the plan.
+    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the objects from the upstream
+    /// cluster in this version. Returns `None` if the resource comes from a definition that was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -300,7 +300,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Returns whether `complete` contains the collection, or the resource in all namespaces.
+/// Returns whether `complete` contains the collection, or the collection of the same resource in all namespaces.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -309,12 +309,13 @@ fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// Returns the resourceVersion of an object. Returns 0 if it is not a number.
+/// Returns the resourceVersion of an object. Returns 0 if the resourceVersion is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns the timeout scope of a forwarded read. Watches and logs, including logs without `follow`, last until the client stops reading.
+/// Returns how the timeout applies to a forwarded read. Responses to watches and log requests (even without `follow`) last until the client
+/// stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

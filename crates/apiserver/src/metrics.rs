@@ -1,4 +1,4 @@
-//! Request metrics for `/metrics`. They have the names and buckets of kube-apiserver.
+//! Request metrics for `/metrics`. The metrics have the names and buckets of kube-apiserver's metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets. Clients can send any resource and version, so the number of label sets needs a
-/// limit. Requests with further label sets are not counted.
+/// The maximum number of label sets for which requests are counted. The number needs a limit, because clients can
+/// send any resource and version. Requests with other label sets are not counted after the limit is reached.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -27,8 +27,8 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`. It is `apiserver` for most paths. For paths that all Kubernetes components serve, such as
-    /// health, it is empty.
+    /// The label `component`. The component is `apiserver` for most paths. For paths that all Kubernetes components
+    /// serve, such as health, the component is empty.
     pub(crate) component: &'static str,
 }
 
@@ -137,7 +137,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. A patch with the media type of an apply has the label `APPLY`.
+/// Returns the label of a verb. An apply patch has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -1,12 +1,12 @@
-//! Serializes objects with their members in the order of Go.
+//! Serializes objects with their members in the order in which Go writes them.
 
 use pintle_json::Json;
 use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that serializes kind, apiVersion and metadata before other members. The members of the metadata are also
-/// ordered.
+/// An object whose serialization begins with kind, apiVersion and metadata. The members of the metadata are
+/// ordered, too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 

@@ -1,4 +1,4 @@
-//! Resets HTTP/2 streams whose response is overdue. The other streams of the connection continue.
+//! Resets HTTP/2 streams whose response is overdue. The other streams of the connection are not affected.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,15 +13,15 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// The deadline of the current stream's response.
+    /// The deadline for the response of the current stream.
     static DEADLINE: Cell<Option<Instant>>;
 }
 
-/// Runs the streams of one connection.
+/// Runs the futures of one connection's streams.
 ///
-/// The task of the connection polls a request without a body once. Most requests complete in this poll. Therefore, no other thread is
-/// woken, and several responses can be sent together. A request that is still pending gets a separate task. This task ends with the
-/// connection, or when the response is overdue. A stream that is dropped before its end is reset.
+/// The task of the connection polls each request without a body once. Most requests complete during this poll. Therefore, no other
+/// thread is woken, and several responses can be sent together. A request that is then still pending gets a separate task. This task
+/// ends with the connection, or when the response is overdue. If a stream is dropped before its end, it is reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     /// Whether the latest request was received completely.

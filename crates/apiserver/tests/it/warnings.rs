@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// Returns the names on the conformance page.
+// The names of these features on the conformance page.
 const WEBHOOKS: &str = "ValidatingWebhookConfiguration, MutatingWebhookConfiguration";
 const CONVERSION: &str = "spec.conversion.webhook of a CustomResourceDefinition";
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
