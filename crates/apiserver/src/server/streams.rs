@@ -24,12 +24,12 @@ tokio::task_local! {
 /// ends with the connection, or when the response is overdue. If a stream is dropped before its end, it is reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// Whether the latest request was received completely.
+    /// Whether the whole latest request has been received.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Sets whether the request of the next stream was received completely.
+    /// Sets whether the whole request of the next stream has been received.
     pub(super) fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // Read the deadline on each poll. The stream is polled first and sets it.
+        // The deadline is read on each poll. The stream is polled before the deadline is read, because the stream sets the deadline.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -56,7 +56,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The waker does nothing. If the stream is pending, the new task polls it again and registers a real waker.
+        // The waker does nothing. If the stream is still pending, the new task polls it again and registers a real waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -67,6 +67,6 @@ where
 
 /// Sets the deadline of the current response if the response belongs to an HTTP/2 stream.
 pub(super) fn answer_by(deadline: Instant) {
-    // A request over HTTP/1 runs without this task-local variable. `Activity` enforces its deadline.
+    // This task-local variable is not set for a request over HTTP/1. `Activity` enforces its deadline.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

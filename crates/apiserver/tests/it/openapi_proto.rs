@@ -38,7 +38,7 @@ fn varint(message: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f))
 }
 
-/// Returns all values at a path of field numbers.
+/// Returns all values that a path of field numbers leads to.
 fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
     path.iter().fold(vec![message], |messages, number| {
         let fields = messages.into_iter().flat_map(fields);
@@ -54,7 +54,7 @@ fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// Returns the names of all named messages in a list, and the message with this name.
+/// Returns the names of all named messages in a list. Also returns the message with this name.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
@@ -71,8 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties of a schema in a message, in the same way as `json_property_count`. Each path leads from a schema to
-/// nested schemas. The first path leads to the properties of the schema.
+/// Returns the number of properties of a schema in a message, counted like in `json_property_count`. Each path leads from a schema to
+/// its nested schemas. The first path leads from a schema to its properties.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
@@ -85,7 +85,7 @@ async fn bytes(server: &ApiServer, path: &str, accept: &str) -> (http::HeaderMap
     (head.headers, body.collect().await.expect("a whole body").to_bytes().to_vec())
 }
 
-/// Returns a document in JSON and in protobuf.
+/// Returns the same document in JSON and in protobuf.
 async fn both(server: &ApiServer, path: &str, accept: &str) -> (Json, Vec<u8>) {
     let json = get(server, path).await;
     let (headers, proto) = bytes(server, path, accept).await;
