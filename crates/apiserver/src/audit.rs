@@ -1,4 +1,4 @@
-//! The audit of a server. It records requests, their users and their results, for assertions in tests.
+//! The audit of a server. The audit records requests, their users and their results, for assertions in tests.
 
 mod log;
 
@@ -33,8 +33,8 @@ pub struct AuditRecord {
     /// The name. Empty for a collection.
     pub name: String,
     /// The HTTP status. For a watch, this is the status with which the response starts. The code is 0 if the client closed the connection
-    /// before the server had a status. A request that timed out is recorded when the server stops processing it. This can be after the
-    /// response.
+    /// before the server had a status. A request that timed out is recorded when the server stops processing it. The server may have sent
+    /// the response before that time.
     pub code: u16,
     /// The last write of the request, even if the response is an error. `None` if the request wrote nothing. For example, a read, a dry
     /// run, a rejected request, and an update without changes write nothing.
@@ -59,8 +59,8 @@ pub struct Commit {
 ///
 /// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests are
 /// missing, an assertion could pass by mistake. Therefore, methods that read the records panic if a matching request may have been
-/// dropped. They do not panic if the caller [accepts the loss](Self::despite_loss). They also do not panic if a filter keeps only records
-/// [after](Self::committed_after) the last dropped request.
+/// dropped. These methods do not panic if the caller [accepts the loss](Self::despite_loss). These methods also do not panic if a filter
+/// keeps only records [after](Self::committed_after) the last dropped request.
 ///
 /// # Examples
 ///

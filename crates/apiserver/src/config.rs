@@ -85,9 +85,9 @@ pub struct ApiServerConfig {
     /// Above the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request gets
     /// status 429 and the advice to retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. The maximum number of open connections. The server also uses at most
-    /// half of the number of files that the process may open at startup. The other half remains for other files of the process. When the
-    /// limit is reached, new clients wait until a connection closes.
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number to at most half of the
+    /// number of files that the process may open. The other half of the files remains for the rest of the process. When the limit is
+    /// reached, new clients wait until a connection closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for custom resource definitions and the controller for the Service
     /// `kubernetes` always run.

@@ -1,4 +1,4 @@
-//! Fuzz targets, which the programs in `fuzz/` and the tests below call. Each function panics if an invariant is
+//! Fuzz targets. The programs in `fuzz/` and the tests below call them. Each function panics if an invariant is
 //! violated.
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]

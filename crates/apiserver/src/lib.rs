@@ -48,9 +48,9 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure without side effects. It has one sequence of revisions for all resources, and uses no clock, lock or task.
-//! `Db` puts the store behind a lock, and also publishes the current state for lock-free reads. Lists at an old revision, later pages,
-//! watches and bookmarks read from the store.
+//! The store is a data structure without side effects. The store has one sequence of revisions for all resources, and uses no clock, lock
+//! or task. `Db` puts the store behind a lock, and also publishes the current state for lock-free reads. Lists at an old revision, later
+//! pages, watches and bookmarks read from the store.
 //!
 //! In `registry/`, an attempt to write never awaits. Therefore, a write is either complete or has no effect, even if the future of the
 //! request is dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields during its scan, and a
@@ -60,8 +60,8 @@
 //! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service
 //! `kubernetes`. The controllers call the same handlers as client requests.
 
-/// A check that fails to compile if one of these types implements `Debug`. The values of these types may contain a Secret or a token, which
-/// must not appear in logs.
+/// A check that fails to compile if one of these types implements `Debug`. The values of these types may contain a Secret or a token.
+/// Secrets and tokens must not appear in logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

@@ -5,7 +5,8 @@
 //!
 //! - A request for a single object reads the object again, unless its collection is watched.
 //! - The first list, watch or create in a collection loads the whole collection. After the load, the server watches the collection.
-//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because only the upstream cluster has the answer.
+//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot create the responses
+//!   itself.
 //!
 //! The server never writes to the upstream cluster. Only requests from administrators of this server cause upstream requests.
 
@@ -126,8 +127,8 @@ impl Live {
         }
     }
 
-    /// Returns whether the user is allowed to cause upstream requests. Upstream requests use this server's credentials, which may have more
-    /// permissions than the user has. Therefore, only administrators are allowed to cause them.
+    /// Returns whether the user is allowed to cause upstream requests. Upstream requests use this server's credentials. The credentials may
+    /// have more permissions than the user has. Therefore, only administrators are allowed to cause them.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);

@@ -1,5 +1,5 @@
-//! Moves long synchronous processing to other threads. Meanwhile, even a single-threaded runtime continues to serve
-//! requests.
+//! Moves long synchronous processing to other threads. While the other threads work, even a single-threaded runtime
+//! continues to serve requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that are processed on the current thread. Such processing takes at most a few
-/// milliseconds. Offloading costs about 20 µs.
+/// The maximum number of bytes that are processed on the current thread. Processing this number of bytes takes at most
+/// a few milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
 /// An argument for [`work_on`] that always offloads the processing. This value is for processing that can take long
@@ -38,7 +38,8 @@ fn max_permits() -> usize {
 }
 
 /// Declares that the code until the next await processes this many bytes. If the number is large, code inside an
-/// [`Offload`] moves to another thread as soon as a permit is free. Otherwise, the code runs on the current thread.
+/// [`Offload`] moves to another thread as soon as a permit is free. If the number is small, the code runs on the
+/// current thread.
 ///
 /// # Cancel safety
 ///

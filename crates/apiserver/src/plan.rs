@@ -38,7 +38,7 @@ use crate::server::{ApiServer, StartError};
 ///
 /// - Each GET reads the object from the cluster, until the object is written in the plan or its collection is watched.
 /// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
-///   namespaces. After that, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
+///   namespaces. After the list, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
 ///   objects written in the plan. A create needs the permission to list, because it also lists the collection.
 /// - Objects keep their uid and resourceVersion from the cluster until they are written in the plan. The resource versions of writes in the
 ///   plan continue from the versions of the cluster.
@@ -53,8 +53,8 @@ use crate::server::{ApiServer, StartError};
 ///
 /// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] is true if the cluster's object has
 /// changed since the object was first written in the plan. A change is the difference between two states of an object: its state in the
-/// cluster at the time of the first write in the plan, and its state in the plan. Changes do not include Events. They also do not include
-/// fields that servers set: resource versions, managed fields and the generation.
+/// cluster at the time of the first write in the plan, and its state in the plan. Changes do not include Events. Changes also do not
+/// include fields that servers set: resource versions, managed fields and the generation.
 ///
 /// # Limits
 ///
@@ -63,8 +63,8 @@ use crate::server::{ApiServer, StartError};
 ///   plan has read them. The plan does not check whether the writer is authorized to write.
 /// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a PersistentVolumeClaim is
 ///   not bound.
-/// - The garbage collector only sees objects that the plan has read. It does not find dependents in collections that were never listed. If
-///   a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
+/// - The garbage collector only sees objects that the plan has read. The garbage collector does not find dependents in collections that
+///   were never listed. If a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
 /// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
 ///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
 ///   effects there.
@@ -118,7 +118,8 @@ impl Plan {
     /// Starts a server for the plan and loads the cluster's custom resource definitions.
     ///
     /// The service `live` sends requests to the cluster. The paths of the requests begin at the root of the cluster's server, and `live`
-    /// must add credentials. The plan sends only GET and HEAD requests, and POST requests for reviews, which change nothing.
+    /// must add credentials. The plan sends only GET and HEAD requests, and POST requests for reviews. None of these requests changes
+    /// anything.
     ///
     /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster itself aggregates its cluster roles.
     /// Resource versions continue from the versions of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads

@@ -1,7 +1,8 @@
-//! The API verbs. Their implementation is the same for every kind.
+//! The implementation of the API verbs, which is the same for every kind.
 //!
-//! A function that writes one object does not await. It reads the store, computes the new object, and commits the
-//! new object only if its inputs have not changed. The HTTP layer and the background tasks call these functions.
+//! A function that writes one object does not await. The function reads the store, computes the new object, and
+//! commits the new object only if its inputs have not changed. The HTTP layer and the background tasks call these
+//! functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -85,7 +86,7 @@ pub(crate) struct Registry {
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// The served kinds. The lock is held only while the reference is copied or replaced.
     kinds: RwLock<Arc<Kinds>>,
-    /// A lock that allows only one change of `kinds` at a time.
+    /// A lock that prevents concurrent changes of `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }

@@ -251,7 +251,7 @@ impl ApiServer {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. After that, lists and watches of older revisions fail.
+    /// Compacts the store up to the current revision. After the compaction, lists and watches of older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
@@ -293,7 +293,7 @@ impl ApiServer {
     }
 
     /// Closes all connections, stops all tasks, and waits until they have ended. Watches end immediately. Processing that the server has
-    /// already offloaded to another thread continues to its end. Such processing may end shortly after the shutdown.
+    /// already offloaded to another thread continues to its end. The offloaded processing may end shortly after the shutdown.
     ///
     /// # Cancel safety
     ///

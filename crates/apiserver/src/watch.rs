@@ -63,8 +63,8 @@ impl std::error::Error for Cut {}
 /// The minimum timeout of a watch if its client sets no timeout. The server adds a random duration of at most the same
 /// length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// An upper limit for durations. It is longer than any watch. Without the limit, the sum of a time and a duration could
-/// overflow.
+/// An upper limit for durations. This duration is longer than any watch. Without the limit, the sum of a time and a
+/// duration could overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// The approximate maximum total size of the frames that are sent in one write, in bytes. This size is the default
 /// maximum frame size of HTTP/2.
@@ -81,8 +81,8 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of the initial objects. It is sent in the bookmark that follows them. The revision is `None` if no
-    /// bookmark follows the initial objects.
+    /// The revision of the initial objects. This revision is sent in the bookmark that follows the initial objects. The
+    /// revision is `None` if no bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
     /// The frame that is being encoded on another thread. The lock is never contended.
@@ -101,8 +101,8 @@ pub(crate) struct Watcher {
     queued_end: Option<Option<Cut>>,
 }
 
-/// A future that encodes a frame on another thread. The result contains the updated [`FrameShape`]. It also contains
-/// the frame if the object matches the selectors.
+/// A future that encodes a frame on another thread. The result contains the updated [`FrameShape`]. The result also
+/// contains the frame if the object matches the selectors.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
 /// The initial objects of a watch. These objects are available until the changes that follow them are dropped from the

@@ -127,7 +127,7 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token. Also returns those of the `audiences` for which the token is valid, in the same order. `now` is in
+    /// Returns the user of a token. Also returns the `audiences` for which the token is valid, in the same order. `now` is in
     /// seconds since the epoch. Returns an error if the token is not valid at that time, or if it is valid for none of the audiences.
     pub(super) fn user(
         &self,

@@ -1,4 +1,4 @@
-//! An index of the stored RBAC objects, which is updated when the store changes.
+//! An index of the stored RBAC objects. The index is updated when the store changes.
 
 mod index;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An in-memory index of stored objects, which is updated when the store changes.
+//! An in-memory index of stored objects. The index is updated when the store changes.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -29,8 +29,8 @@ struct CompiledState<I> {
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The query holds the lock of the index, so it should only look
-    /// up objects. The caller processes the objects after the lock is released.
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while the query runs, so the query should
+    /// only look up objects. The caller processes the objects after the lock is released.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -59,7 +59,7 @@ impl<I: Index> CompiledState<I> {
     }
 
     /// Builds the index from all objects. An object that is written during this call can be both in the store and in the pending changes.
-    /// This is safe, because a change can be applied twice with the same result.
+    /// The overlap is harmless, because a change that is applied twice has the same result as a change that is applied once.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

@@ -1,5 +1,4 @@
-//! Expands RBAC rules into permissions for a single verb and URL or resource, which this module calls
-//! rights.
+//! Expands RBAC rules into rights. A right is a permission for a single verb on a single URL or resource.
 
 use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;

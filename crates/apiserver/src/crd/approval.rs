@@ -1,5 +1,5 @@
-//! The approval annotation, which is required on definitions in API groups of the Kubernetes project. Its value is the URL of an API
-//! review, or the reason why there was no review.
+//! The approval annotation, which is required on definitions in API groups of the Kubernetes project. The value of the annotation is
+//! the URL of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
 

@@ -77,8 +77,8 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns whether all requested names of a definition are accepted. If so, no other definition can have these names, and the caller need
-/// not check for conflicts.
+/// Returns whether all requested names of a definition are accepted. No other definition can have names that are accepted here, so the
+/// caller need not check for conflicts.
 pub(crate) fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }

@@ -20,8 +20,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. A document is created on request. This takes long, so the server creates the document on a thread for
-/// blocking code. At most one OpenAPI document and one discovery document are created at a time.
+/// The documents of a server. A document is created on request. The server creates a document on a thread for blocking code, because the
+/// creation takes long. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,

@@ -19,7 +19,7 @@ enum ProtoShape {
     Flag,
     Integer,
     Double,
-    /// Any value. It is encoded as YAML in a separate message.
+    /// Any value. The value is encoded as YAML in a separate message.
     Any,
     /// A list. Each item of the list is encoded as a separate field.
     Each(&'static ProtoShape),

@@ -143,7 +143,7 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
-/// nested schemas are also removed. If they were kept, clients of version 2 would reject valid objects.
+/// nested schemas are also removed. With this type and these schemas, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

@@ -73,7 +73,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     served.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
-/// Returns the path of the resource list of a group and version, with its operation.
+/// Returns the path of a version's resource list, with the operation of this path.
 pub(super) fn resources(version: &GroupVersion) -> (String, Json) {
     let get = json!({
         "tags": [tag(version)],
@@ -273,7 +273,7 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a single route serves all requests for a kind. This is the case only for custom resources.
+/// Returns whether a single route serves all requests for a kind. Only custom resources have such a route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }

@@ -165,7 +165,7 @@ pub struct Rule {
     /// The namespace of the request.
     pub namespace: Option<String>,
     /// The name of the object. For a list or watch, the rule uses the `metadata.name` in the field selector. For a create request, the
-    /// rule uses the name in the body, which is empty if the name is generated.
+    /// rule uses the name in the body. If the name is generated, the name in the body is empty.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,

@@ -47,7 +47,7 @@ const SUMS: usize = 8;
 
 impl Gzip {
     pub(super) fn new() -> Self {
-        // The gzip header states the fastest algorithm and an unknown operating system. It contains no time and no file name.
+        // The gzip header states the fastest algorithm and an unknown operating system. The header contains no time and no file name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }

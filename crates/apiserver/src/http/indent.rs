@@ -1,7 +1,7 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces for each level. It remembers the current position in the JSON,
-/// but stores none of the text.
+/// Indents compact JSON incrementally, with two spaces for each level. This type stores only the current position in
+/// the JSON, and none of the text.
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,

@@ -1,4 +1,4 @@
-//! Encodes the body of a list while it is sent. The whole body is never in memory at once.
+//! Encodes the body of a list while it is sent. The whole body is never in memory at the same time.
 
 use std::io;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ pub(super) struct ListBody {
     /// encoded only when it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the list is compressed for the client. If it is compressed, [`next_compressed`](Self::next_compressed) encodes neighbouring
-    /// objects in groups.
+    /// Whether the list is compressed for the client. For a compressed list, [`next_compressed`](Self::next_compressed) encodes
+    /// neighbouring objects in groups.
     gzipped: bool,
 }
 

@@ -100,7 +100,7 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
 }
 
 /// Waits until the store reaches a revision. Returns a failure when the wait times out. A stale view never reaches a
-/// revision that is later than its own.
+/// later revision than the one that it shows.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

@@ -21,8 +21,8 @@ use crate::request::path::ResourcePath;
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails to process bodies with these media types. It sends no response unless fieldValidation
-        // is Ignore. This server sends status 415 instead.
+        // kube-apiserver fails to process bodies with these media types. kube-apiserver sends no response to such a
+        // request, unless fieldValidation is Ignore. This server sends status 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",

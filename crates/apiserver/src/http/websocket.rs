@@ -29,7 +29,8 @@ use crate::request::accept::Media;
 use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
-/// The maximum length of a message that a client may send, in bytes. Such messages are read and ignored.
+/// The maximum length of a message that a client may send, in bytes. The server reads and ignores all messages from the
+/// client.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// The maximum time that the server waits for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);

@@ -29,8 +29,8 @@ pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Returns whether the value is zero or absent. A string that is neither a number nor a percentage counts as
-/// zero.
+/// Returns whether the value is zero or absent. A string counts as zero if it is not a number and not a
+/// percentage.
 pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,

@@ -1,4 +1,4 @@
-//! Validation functions for ports and addresses, which several kinds use.
+//! Validation of ports and addresses for several kinds.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,8 +9,8 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns whether this is the address of this server in the Endpoints object `default/kubernetes`. This loopback address is allowed
-/// there, although other endpoints cannot have a loopback address.
+/// Returns whether this is the address of this server in the Endpoints object `default/kubernetes`. The loopback address of this
+/// server is allowed in that object, although other endpoints cannot have a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"

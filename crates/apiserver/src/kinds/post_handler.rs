@@ -45,7 +45,7 @@ pub(crate) enum Task {
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
     Answer(Json),
-    /// Responds with the object, after setting its status to the answer to this question.
+    /// Answers this question in the status of the object, and responds with the object.
     Ask(Box<Question>, Json),
     /// Issues a token for a service account.
     Token(Box<TokenGrant>),

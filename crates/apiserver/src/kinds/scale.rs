@@ -22,8 +22,8 @@ pub(crate) struct Scale {
     /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path is empty if there is no
     /// selector.
     pub(crate) label_selector: String,
-    /// Whether the paths come from a custom resource definition. If so, an object without the replicas field has no Scale, and the Scale
-    /// cannot be converted to other versions.
+    /// Whether the paths come from a custom resource definition. If they do, an object without the replicas field has no Scale, and a
+    /// Scale cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 

@@ -57,8 +57,8 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the reason if the object cannot be decoded. Its metadata has already been decoded. If there is a reason, the server responds
-    /// with status 400 instead of 422.
+    /// Returns the reason if the object cannot be decoded. The metadata of the object has already been decoded. If there is a reason, the
+    /// server responds with status 400 instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }

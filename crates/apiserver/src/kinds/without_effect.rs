@@ -1,5 +1,5 @@
-//! Features of kube-apiserver that this server accepts but does not implement. Each use of one of these features causes
-//! a warning.
+//! Features of kube-apiserver that this server accepts but does not implement. A request that uses one of these
+//! features gets a warning.
 
 use pintle_json::Json;
 

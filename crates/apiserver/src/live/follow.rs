@@ -34,7 +34,7 @@ const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED_CODE: u16 = 410;
 
 impl Live {
-    /// Lists a collection. Then starts a task that watches the collection until the server shuts down.
+    /// Lists a collection, and starts a task that watches the collection until the server shuts down.
     pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
         let version = self.list(&kind, &collection).await?;
         self.complete.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());

@@ -23,7 +23,7 @@ const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
     /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key,
-    /// if all items have this member and its values are unique. Otherwise, the item is identified by its index.
+    /// if all items have this member and its values are unique. If they do not, the item is identified by its index.
     pub path: String,
     /// The current value. `None` means that the field is absent.
     pub old: Option<Json>,
@@ -111,7 +111,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the last part of a member's path, which is added to the path of its object.
+/// Returns the text that is added to the path of an object to form the path of its member.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

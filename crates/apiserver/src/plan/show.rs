@@ -39,8 +39,8 @@ pub struct PlannedChange {
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay the removal of a deleted object.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since the plan first wrote it. If it has changed, the controller would now read a
-    /// different state from the cluster.
+    /// Whether the object has changed in the cluster since the plan first wrote it. If the object has changed, the controller would now
+    /// read a different state from the cluster.
     pub moved: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct PlannedChanges {
 }
 
 impl PlannedChanges {
-    /// Returns an iterator over the changes. They are in the order of the first write to each object.
+    /// Returns an iterator over the changes. The order of the changes is the order of the first write to each object.
     pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
         self.changes.iter()
     }
@@ -103,8 +103,8 @@ impl PlannedChange {
         // instead of the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If a write only marks the object for deletion, no `apiVersion` is recorded. In this case, the change has the version of the base
-        // or of the kind.
+        // If a write only marks the object for deletion, no `apiVersion` is recorded. Without a recorded version, the change has the
+        // version of the base or of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {

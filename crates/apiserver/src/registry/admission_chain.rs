@@ -1,9 +1,9 @@
 //! The chain of admission plugins, which can change or reject a request.
 //!
 //! Each [`Plugin`] is called twice. In the first call, a plugin can change the object. In the second call, it
-//! validates the result. Plugins are called for every create, update and delete. This includes writes of controllers
-//! and each object that a `deletecollection` deletes. Plugins are also called for POSTs to subresources and for
-//! connects.
+//! validates the result. Plugins are called for every create, update and delete. Plugins are also called for writes of
+//! controllers, and for each object that a `deletecollection` deletes. Plugins are also called for POSTs to
+//! subresources and for connects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Plugin for Undeletable {
     }
 }
 
-/// A plugin that applies the limit ranges of a namespace. It sets defaults for pods and enforces bounds.
+/// A plugin that applies the limit ranges of a namespace. The plugin sets defaults for pods and enforces bounds.
 #[derive(Debug)]
 struct LimitRanges;
 

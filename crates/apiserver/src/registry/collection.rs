@@ -11,7 +11,7 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
-    /// Deletes one page of the selected objects. Returns the objects as they were in the list. Skips objects that
+    /// Deletes one page of the selected objects. Returns the objects in the state in which the list contained them. Skips objects that
     /// other requests have already deleted. Stops at the first other failure. Earlier deletions are not undone.
     /// Yields to other tasks between two deletions.
     ///

@@ -37,7 +37,7 @@ impl Registry {
     }
 
     /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target in the path of the
-    /// request. It is the object or its collection.
+    /// request. This target is the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -176,8 +176,8 @@ impl Registry {
     }
 }
 
-/// Returns whether an object is being deleted and can be removed. It must have no finalizer, no grace period and no
-/// other reason to stay.
+/// Returns whether an object is being deleted and can be removed. Such an object has no finalizer, no grace period
+/// and no other reason to stay.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()

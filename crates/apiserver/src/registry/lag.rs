@@ -40,8 +40,8 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The sum of the times does not fit into an `Instant`. In this case, the view never
-            // reaches the revision.
+            // The sum of the times does not fit into an `Instant`. The time is so far in the future
+            // that the view never reaches the revision.
             Some(None) => std::future::pending().await,
             None => (),
         }

@@ -329,7 +329,7 @@ pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }
 
-/// Parses the resource version of a list, which is an integer. An empty text means 0.
+/// Parses the resource version of a list. The version must be an integer. An empty text means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);

@@ -7,9 +7,9 @@ use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
 use crate::object::metadata;
 
-/// The maximum nesting of lists and objects in a stored object. Managed fields must also satisfy the limit. They
-/// nest deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept
-/// 127 levels. A watch of tables nests each object four levels deeper.
+/// The maximum nesting of lists and objects in a stored object. Managed fields must also satisfy the limit.
+/// Managed fields nest deeper than the fields that they describe. Many JSON parsers, including the parser of this
+/// server, accept 127 levels. A watch of tables nests each object four levels deeper.
 const MAX_STORED_DEPTH: usize = 120;
 
 /// Returns an error if the served form of the object is nested too deeply for common JSON parsers.

@@ -1,4 +1,4 @@
-//! The phases of a write. They convert the requested object to the object to store.
+//! The phases of a write. The phases convert the requested object to the object to store.
 //!
 //! All writes call [`Registry::receive`] and [`Registry::complete`]. Before and after these phases, creates differ from
 //! updates. A create needs an unused name, and can try several generated names. An update compares versions, and

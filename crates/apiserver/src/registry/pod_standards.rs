@@ -26,8 +26,8 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// The admission plugin that enforces the Pod Security Standards. It rejects pods that violate the enforced standard.
-/// The plugin also rejects namespaces with invalid labels.
+/// The admission plugin that enforces the Pod Security Standards. The plugin rejects pods that violate the enforced
+/// standard. The plugin also rejects namespaces with invalid labels.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 

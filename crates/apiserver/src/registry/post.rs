@@ -222,7 +222,7 @@ mod tests {
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     }
 
-    /// Evicts a pod with the status `status`. Meanwhile, another request changes the status to `becomes`. The
+    /// Evicts a pod with the status `status`. During the eviction, another request changes the status to `becomes`. The
     /// disruption budget of the pod allows `allowed` disruptions. Returns the error code, whether the pod still exists,
     /// and how many disruptions are left.
     fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {

@@ -60,7 +60,7 @@ impl Registry {
         .await
     }
 
-    /// Writes the scale that `make` returns to the object, with its managed fields.
+    /// Calls `make`. Writes the returned scale and its managed fields to the object.
     async fn write_scale(
         &self,
         target: &RequestTarget,

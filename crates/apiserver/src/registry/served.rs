@@ -25,7 +25,7 @@ pub(crate) struct Served {
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The response contains the object exactly as it is stored.
+    /// The response contains exactly the stored form of the object.
     Stored(Arc<Stored>),
     Value(Arc<Json>),
 }

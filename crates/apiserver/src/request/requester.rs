@@ -33,7 +33,7 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns whether the deadline has passed. If so, the client has already received a timeout.
+    /// Returns whether the deadline has passed. After the deadline, the client has already received a timeout.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

@@ -71,8 +71,8 @@ impl ConnectionState {
     /// Returns the deadline of the connection. The limit for an unfinished header block is not included.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // An HTTP/2 connection stays open after a response has missed its deadline. Otherwise, a client that does not read one stream
-            // would lose all its streams.
+            // An HTTP/2 connection stays open after a response has missed its deadline. If the connection were closed, a client that does
+            // not read one stream would lose all its streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -202,7 +202,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A response body. Its request stays open until the body is dropped.
+/// A response body. The request stays open until its response body is dropped.
 ///
 /// The body passes data of an HTTP/2 stream to hyper in chunks of limited size. Data that was passed to hyper stays in memory, even if the
 /// client never reads. Therefore, hyper buffers at most one chunk of a stream that is not read.

@@ -13,8 +13,8 @@ const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum that is estimated for the memory of one block, in bytes. A block with the largest allowed number of headers of minimum
-/// length takes this memory.
+/// The maximum that is estimated for the memory of one block, in bytes. A block takes this memory if it contains as many of the shortest
+/// possible headers as the limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the frames of a connection.

@@ -27,7 +27,7 @@ use super::streams::{self, Streams};
 const MAX_STREAMS: u32 = 100;
 /// The maximum size of all headers of an HTTP/2 request, in bytes. kube-apiserver has the same limit.
 const MAX_HEAD_BYTES: u32 = 1 << 20;
-/// The maximum number of headers of an HTTP/1 request. kube-apiserver limits the size of the headers instead.
+/// The maximum number of headers in an HTTP/1 request. kube-apiserver limits the size of the headers instead.
 const MAX_HEADERS: usize = 1_000;
 /// The interval of HTTP/2 pings, and the time limit for the response to a ping.
 const PING: Duration = Duration::from_secs(30);

@@ -41,7 +41,7 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
     })
 }
 
-/// If the path is a file, returns this path. Otherwise, returns the manifest files below the folder.
+/// If the path is a file, returns this path. If the path is a folder, returns the manifest files below the folder.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     match path.is_dir() {

@@ -71,7 +71,7 @@ impl ServerSnapshot {
         self.revision
     }
 
-    /// Returns the objects that were created or changed after `earlier`. This must be an earlier snapshot of the same server.
+    /// Returns the objects that were created or changed after `earlier`. The argument must be an earlier snapshot of the same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_new = |at: &(ResourceKey, Key), kept: &Stored| {

@@ -243,8 +243,8 @@ impl Db {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history. After that, the resource behaves as if it had just been
-    /// created.
+    /// Ends the watches of a resource and drops its history. After the call, the resource behaves as if it had just
+    /// been created.
     pub(crate) fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);

@@ -19,7 +19,7 @@ pub(crate) enum NameRule {
     PathSegment,
     /// An IP address in canonical form.
     IpAddress,
-    /// A key of a ConfigMap. It is a file name of at most 253 bytes.
+    /// A key of a ConfigMap. The key is a file name of at most 253 bytes.
     ConfigKey,
 }
 

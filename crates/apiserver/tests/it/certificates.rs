@@ -1,4 +1,5 @@
-//! Tests of CertificateSigningRequests. They check the requesting user, and the permissions to approve and sign.
+//! Tests of CertificateSigningRequests. The tests check the requesting user, and the permissions to approve and
+//! sign.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -394,7 +394,7 @@ async fn http2_client_that_reads_nothing_fails_the_ping() {
     };
     let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
     let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
-    // The header block encodes GET, http, the path and the authority. It uses the static table of HPACK.
+    // The header block encodes GET, http, the path and the authority. The encoding uses the static table of HPACK.
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),

@@ -1,4 +1,4 @@
-//! Tests of fault rules. They check which requests the rules match, and views that lag behind.
+//! Tests of fault rules. The tests check which requests the rules match, and views that lag behind.
 
 use std::time::Duration;
 
@@ -200,7 +200,8 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch has read the first change from the log, but has not sent it yet. It has not read any later change.
+    // The watch has read the first change from the log, but has not sent it yet. The watch has not read any later
+    // change.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

@@ -61,7 +61,7 @@ fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     (names, at(list[found], &[2])[0])
 }
 
-/// Returns the number of properties of a schema, including nested schemas.
+/// Counts the properties of a schema and of its nested schemas.
 fn json_property_count(schema: &Json) -> usize {
     let named = |member: &str| schema[member].as_object().into_iter().flat_map(pintle_json::Map::values);
     let listed =

@@ -25,7 +25,7 @@ const DEFINITION: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
     spec: {type: object, properties: {size: {type: integer, default: 3, maximum: 9}}},\n\
     status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}";
 
-/// Starts a cluster with these objects. Then starts a plan for the cluster.
+/// Starts a cluster with these objects, and a plan for the cluster.
 async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig { first_revision: 5_000, ..ApiServerConfig::default() }).await;
     let live = live.expect("a server");

@@ -1,4 +1,4 @@
-//! Tests of service account tokens. They check claims, audiences, expiry and bound objects.
+//! Tests of service account tokens. The tests check claims, audiences, expiry and bound objects.
 
 use std::time::Duration;
 

@@ -47,7 +47,7 @@ fn webhook(group: &str) -> Json {
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Returns a definition of gadgets. It has a CEL rule for `spec` and a conversion webhook.
+/// Returns a definition of gadgets. The definition has a CEL rule for `spec` and a conversion webhook.
 fn definition(group: &str, versions: &[&str]) -> Json {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n > 3"}]});
     let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});

@@ -89,10 +89,12 @@ fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     counted
 }
 
+/// Returns whether Kubernetes itself defines the resource. The name of such a resource has no domain, or the domain `kubernetes.io`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
+/// Returns whether the name belongs to an extended resource, which has a domain outside of Kubernetes.
 fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")

@@ -12,8 +12,8 @@ use crate::request::Subresource;
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// The separator in a quota's resource name. It follows the name of the storage class and precedes the name of the
-/// resource.
+/// The separator in a quota's resource name. The separator follows the name of the storage class and precedes the
+/// name of the resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";

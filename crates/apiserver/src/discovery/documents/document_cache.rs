@@ -19,7 +19,7 @@ pub(super) struct DocumentCache {
     /// The documents whose bytes are cached. The documents are ordered from the least recently used to the most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// The number of uses of all documents so far.
+    /// How often documents have been used so far, for all documents together.
     uses: u64,
     /// When the cache has this number of documents, it removes the documents of outdated kinds.
     sweep_at: usize,
@@ -59,7 +59,7 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag. Then evicts documents until the size of the cache is within the limit.
+    /// Caches a document, or only its ETag. If the cache is larger than the limit afterwards, evicts documents.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();

@@ -1,5 +1,5 @@
-//! The schemas of kinds and of their lists. The module adds the fields that all objects have. It also adds schemas for the
-//! `x-kubernetes-` extensions in a definition.
+//! The schemas of kinds and of their lists. The module adds the fields that all objects have. The module also adds schemas
+//! for the `x-kubernetes-` extensions in a definition.
 
 use pintle_json::{Json, json};
 use pintle_schema::openapi::reference;
@@ -54,8 +54,9 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns the schema of a definition in the form for clients. It contains additional schemas for clients that ignore the
-/// `x-kubernetes-` extensions. The recursion depth is bounded, because the nesting of stored objects is bounded.
+/// Returns the schema of a definition in the form for clients. The result contains additional schemas for clients that
+/// ignore the `x-kubernetes-` extensions. The recursion depth is bounded, because the nesting of stored objects is
+/// bounded.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

@@ -150,7 +150,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation from the annotation. It counts the changes of the template.
+/// Returns the template generation from the annotation. The template generation counts the changes of the template.
 ///
 /// # Errors
 ///

@@ -174,7 +174,7 @@ impl Strategy for Job {
     }
 }
 
-/// Validates the spec of a Job. Its selector must match its pods.
+/// Validates the spec of a Job. The selector of the Job must match the pods of the Job.
 fn job_spec_errors(job: &Json) -> FieldErrors {
     let spec = &job["spec"];
     let mut errors = job_errors(spec, "spec");
@@ -197,7 +197,8 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the host name of the last pod of an indexed Job. It consists of the name of the Job and the last index.
+/// Validates the host name of the last pod of an indexed Job. The host name of a pod consists of the name of the Job and the index of the
+/// pod.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {

@@ -1,5 +1,5 @@
-//! The kind ComponentStatus, which contains the health of the control plane components. It is computed for each read
-//! and has no resourceVersion.
+//! The kind ComponentStatus, which contains the health of the control plane components. An object of this kind is
+//! computed for each read and has no resourceVersion.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};

@@ -1,4 +1,4 @@
-//! The kind Event. Events are stored in the form of the core group. Both API groups convert from and to this form.
+//! The kind Event. Events are stored in the form of the core group. The server converts events of both API groups from and to this form.
 
 mod events_api;
 

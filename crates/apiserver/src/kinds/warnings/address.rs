@@ -56,7 +56,7 @@ pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
 }
 
 /// Parses an address. Also returns whether the text is an address in strict form. In the strict form, numbers have no
-/// leading zeros, which older versions of Kubernetes accepted.
+/// leading zeros. Older versions of Kubernetes accepted leading zeros.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

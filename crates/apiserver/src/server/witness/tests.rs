@@ -16,8 +16,8 @@ struct Case {
     record: &'static str,
     /// The status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the witness makes. It consists of the path at which the change is visible, the JSON pointer and
-    /// the value. If the path is empty, the change is visible in the response.
+    /// The change that the witness makes. The tuple contains the path at which the change is visible, the JSON pointer
+    /// and the value. If the path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 

@@ -210,8 +210,8 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error from the receiver means that the sender was dropped. If so, the next iteration ends the
-                    // feed.
+                    // An error from the receiver means that the sender was dropped. If the sender was dropped, the next
+                    // iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),

@@ -1,4 +1,4 @@
-//! Copies the objects of another cluster for a plan. The other cluster is called the upstream cluster.
+//! Copies the objects of another cluster, which is called the upstream cluster, for a plan.
 //!
 //! Each known object has a base. The base is the state of the object in the upstream cluster. The first local write of
 //! an object freezes its base. After the first local write, the store ignores the content of upstream changes, and only

@@ -1,4 +1,5 @@
-//! The kind Event of `events.k8s.io`. It differs from the stored form in field names and has stricter rules.
+//! The kind Event of `events.k8s.io`. In this API group, some fields have other names than in the stored form, and the
+//! rules are stricter.
 
 use std::sync::Arc;
 

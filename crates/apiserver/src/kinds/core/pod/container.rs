@@ -25,7 +25,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// Validates one container of a pod spec. `double` is true if an earlier container has the same name.
+/// Validates one container of a pod spec. The argument `double` is true if an earlier container has the same name.
 pub(super) fn errors(
     spec: &Json,
     list: &str,
