@@ -20,7 +20,7 @@ pub struct AuditRecord {
     pub user: String,
     /// The header `User-Agent` of the request.
     pub user_agent: String,
-    /// The verb. `None` for a request without a resource, such as `/version`.
+    /// The verb. The verb is `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
     /// The API group. Empty for the core group.
     pub group: String,
@@ -36,8 +36,8 @@ pub struct AuditRecord {
     /// before the server had a status. A request that timed out is recorded when the server stops processing it. The server may have sent
     /// the response before that time.
     pub code: u16,
-    /// The last write of the request, even if the response is an error. `None` if the request wrote nothing. For example, a read, a dry
-    /// run, a rejected request, and an update without changes write nothing.
+    /// The last write of the request, even if the response is an error. The write is `None` if the request wrote nothing. For example, a
+    /// read, a dry run, a rejected request, and an update without changes write nothing.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
     /// `pod-security.kubernetes.io/enforce-policy` is the enforced security standard, and `pod-security.kubernetes.io/audit-violations`

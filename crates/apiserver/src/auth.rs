@@ -41,8 +41,8 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
 /// An authenticator that maps bearer tokens to users, for requests and for token reviews.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    /// The tokens in the token file. `None` if there is no token file. Without a token file, every caller is an administrator,
-    /// regardless of the token.
+    /// The tokens in the token file. The field is `None` if there is no token file. Without a token file, every caller is an
+    /// administrator, regardless of the token.
     tokens: Option<Tokens>,
     pub(crate) accounts: AccountTokens,
 }

@@ -290,7 +290,7 @@ impl Drop for AuditGuard {
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// The time limit. `None` for watches and other streams.
+    /// The time limit. The limit is `None` for watches and other streams.
     limit: Option<Duration>,
 }
 

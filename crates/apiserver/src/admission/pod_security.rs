@@ -63,8 +63,8 @@ pub(crate) struct Violation {
 struct Control {
     /// The minor version of Kubernetes that introduced the rule.
     since: u64,
-    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if no rule replaces this
-    /// rule.
+    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. The version is `None` if no rule
+    /// replaces this rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }

@@ -30,7 +30,7 @@ const OBJECT_BUDGET: u64 = 10_000_000;
 #[derive(Debug)]
 pub(crate) struct RuleTree {
     rules: Vec<CompiledRule>,
-    /// The type that expressions use for values of this schema. The type is set only if the schema has rules.
+    /// The schema of the values as CEL expressions see them. The type is set only if the schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
     /// The map keys of a list of the type `map`.

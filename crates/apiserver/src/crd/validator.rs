@@ -158,7 +158,8 @@ impl Validation {
     }
 
     /// Returns the number of matching branches, and the errors of the branch that visited the most values. If several branches visited the
-    /// same number of values, uses the first of them. The errors of all other branches are dropped immediately to save memory.
+    /// same number of values, the errors come from the first of them. The errors of all other branches are dropped immediately to save
+    /// memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],

@@ -78,7 +78,7 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
 }
 
-/// The kinds that a document describes, in their current state. Two states with the same address are the same state.
+/// The kinds that a document describes, in their current state. If two states have the same address, they are identical.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {

@@ -126,7 +126,8 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Returns whether `If-None-Match` matches. As in RFC 9110, the header can be a list, contain weak tags, or be `*`.
+/// Returns whether `If-None-Match` matches. As RFC 9110 specifies, the header can be a list, contain weak tags, or be
+/// `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

@@ -9,7 +9,7 @@ use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
 /// Returns the values of an object's selectable fields, for the index of the store. The values are in the order of `field_labels`. The
-/// result is empty if no built-in kind has this form as its stored form.
+/// result is empty if no built-in kind stores its objects in this form.
 pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();

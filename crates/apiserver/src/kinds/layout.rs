@@ -43,8 +43,8 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns whether the items in a list contain `apiVersion` and `kind`. In such a list, `continue` can also be
-    /// present although it is empty.
+    /// Returns whether the items in a list contain `apiVersion` and `kind`. If the items contain these fields, the
+    /// list metadata can contain an empty `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }

@@ -12,8 +12,8 @@ use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
     /// Deletes one page of the selected objects. Returns the objects in the state in which the list contained them. Skips objects that
-    /// other requests have already deleted. Stops at the first other failure. Earlier deletions are not undone.
-    /// Yields to other tasks between two deletions.
+    /// other requests have already deleted. The method stops at the first other failure. Earlier deletions are not undone. The method
+    /// yields to other tasks between two deletions.
     ///
     /// # Cancel safety
     ///

@@ -39,7 +39,7 @@ pub(crate) enum UpdateSource<'a> {
 
 impl Registry {
     /// Updates the object at `target`. Updates an object. After a conflict, computes the update again until it succeeds
-    /// or the request times out, as in kube-apiserver. Yields to other tasks between two attempts.
+    /// or the request times out, as in kube-apiserver. The method yields to other tasks between two attempts.
     ///
     /// # Cancel safety
     ///

@@ -47,8 +47,8 @@ struct ConnectionState {
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the unfinished HTTP/2 header block began. `None` if there is no unfinished block. Requests on other streams may be
-    /// open at the same time.
+    /// The time at which the unfinished HTTP/2 header block began. The time is `None` if there is no unfinished block. Requests on other
+    /// streams may be open at the same time.
     block: Option<Instant>,
     connected: Instant,
     /// The time at which [`Activity::overdue`] wakes next. If a request only moves the deadline to a later time, no task is woken.

@@ -37,7 +37,7 @@ pub(super) struct Frames {
     left: usize,
     /// How many header blocks have begun.
     begun: u64,
-    /// The size of the complete frames of the latest header block, in bytes. `None` if this block has ended.
+    /// The size of the complete frames of the latest header block, in bytes. The size is `None` if this block has ended.
     open: Option<usize>,
     /// The highest stream ID that has occurred. If a header block has a lower or equal stream ID, it consists of trailers.
     last_stream: u32,

@@ -82,7 +82,8 @@ impl RuleEnvironments {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Result<Program, String>,
-    /// The compiled message expression. `None` if there is no message expression, or if the rule itself cannot be used.
+    /// The compiled message expression. The program is `None` if there is no message expression, or if the rule itself
+    /// cannot be used.
     pub(crate) message: Option<Result<Program, String>>,
 }
 

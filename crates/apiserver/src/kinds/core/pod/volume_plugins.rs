@@ -146,7 +146,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
 /// Returns the reason why a text is not the name of an iSCSI node.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. As in kube-apiserver, this can be any single character.
+        // Skip the separator. As in kube-apiserver, the separator can be any single character.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };
