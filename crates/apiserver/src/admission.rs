@@ -1,4 +1,4 @@
-//! Admission logic of limit ranges, resource quotas and pod security standards.
+//! The logic of the admission plugins for limit ranges, resource quotas and Pod Security Standards.
 //!
 //! The functions are pure. The functions take JSON values and return the result or the violations. The module
 //! [`registry`](crate::registry) reads the store and charges the quotas.

@@ -33,8 +33,8 @@ pub struct AuditRecord {
     /// The name. Empty for a collection.
     pub name: String,
     /// The HTTP status. For a watch, this is the status with which the response starts. The code is 0 if the client closed the connection
-    /// before the server had a status. A request that timed out is recorded when the server stops processing it. The server may have sent
-    /// the response before that time.
+    /// before the server had decided on a status. A request that timed out is recorded when the server stops processing it. The server
+    /// may have sent the response before that time.
     pub code: u16,
     /// The last write of the request, even if the response is an error. The write is `None` if the request wrote nothing. For example, a
     /// read, a dry run, a rejected request, and an update without changes write nothing.
@@ -152,7 +152,7 @@ impl ServerAudit {
         self.only(|record| record.user_agent.starts_with(prefix))
     }
 
-    /// Keeps the requests for this resource, by its plural name, including subresources.
+    /// Keeps the requests for the resource with this plural name. Requests for subresources are included.
     pub fn of(self, group: &str, resource: &str) -> Self {
         self.only(|record| record.group == group && record.resource == resource)
     }

@@ -38,7 +38,7 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// An authenticator that maps bearer tokens to users, for requests and for token reviews.
+/// An authenticator that maps bearer tokens to users. Requests and token reviews use it.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     /// The tokens in the token file. The field is `None` if there is no token file. Without a token file, every caller is an
@@ -84,8 +84,8 @@ impl Authenticator {
         self.accounts.public_key()
     }
 
-    /// Returns the user of a valid token, and the requested audiences for which the token is valid. The only audience of a token from
-    /// the token file is this server.
+    /// Returns the user of a valid token, and the requested audiences for which the token is valid. A token from the token file has
+    /// only one audience, which is this server.
     pub(crate) fn user(
         &self,
         cluster: &dyn Cluster,

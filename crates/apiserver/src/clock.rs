@@ -26,7 +26,7 @@ impl Clock {
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns the time of tokio's clock, for ordering and expiry.
+    /// Returns the time of tokio's clock, which is used for ordering and expiry.
     pub(crate) fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }

@@ -48,10 +48,10 @@ pub struct ApiServerConfig {
     /// - Tokens of service accounts contain times. The tokens are the same in each run only if [`start_time`](Self::start_time) is also
     ///   set.
     /// - Anyone who knows the seed can derive the tokens and keys.
-    /// - If a seed is set, TLS keys are Ed25519 keys, which browsers reject. Without a seed, the TLS keys are P-256 keys.
+    /// - If a seed is set, the TLS keys are Ed25519 keys. Browsers reject such keys. Without a seed, the TLS keys are P-256 keys.
     pub seed: Option<u64>,
-    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock,
-    /// which a test can pause.
+    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock.
+    /// A test can pause this clock.
     pub start_time: Option<SystemTime>,
     /// The interval at which a watch that allows bookmarks gets a bookmark. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
@@ -63,21 +63,21 @@ pub struct ApiServerConfig {
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. Clients of the earlier
-    /// server then get the error that their resource versions are too old, and they list again. With a lower value, watches of these
-    /// clients would wait until the new server reaches their versions.
+    /// If a server replaces an earlier server, this version must be above all versions that the earlier server returned. Clients of the
+    /// earlier server then get the error that their resource versions are too old, and they list again. If the version is too low, watches
+    /// of these clients wait until the new server reaches their versions.
     pub first_revision: u64,
     /// The maximum number of changes to keep for each resource. Default: 100 000. In addition, each write drops up to a thousand changes
     /// that are more than five minutes old. The last change of a resource is always kept. A watch or list fails if it starts at a resource
     /// version whose changes have been dropped.
     pub history: usize,
-    /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. Above the limit, the server
-    /// drops the oldest changes first. If a watch has not read a dropped change yet, the server closes this watch. The last change of a
-    /// resource is always kept.
+    /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. If the limit is exceeded, the
+    /// server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes this watch. The last change
+    /// of a resource is always kept.
     ///
     /// A separate cache with half of this limit stores other encodings of current and past objects: protobuf, metadata only, and table
     /// rows. When the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding, it creates
-    /// the encoding again. For a list in protobuf, the server encodes each such object twice, because the body begins with its length.
+    /// the encoding again. For a list in protobuf, the server encodes each evicted object twice, because the body begins with its length.
     pub history_bytes: usize,
     /// The approximate memory limit for request bodies that are being received or processed, in bytes. Default: 256 MiB, plus one eighth
     /// that is reserved for bodies of at most 64 KiB.

@@ -1,4 +1,4 @@
-//! Discovery documents of groups, versions and resources, and OpenAPI documents.
+//! Discovery documents for groups, versions and resources, and OpenAPI documents.
 
 mod aggregated;
 mod documents;

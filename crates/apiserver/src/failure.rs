@@ -70,7 +70,7 @@ impl Failure {
             .with(StatusDetails::default())
     }
 
-    /// Creates a failure for a method that the resource does not support.
+    /// Creates a failure for a method that the resource does not allow.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
             .with(StatusDetails::default())
@@ -225,7 +225,7 @@ impl Failure {
     }
 }
 
-/// Creates details with the name, group and kind of an object.
+/// Creates the details of a failure, with the name, group and kind of an object.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }

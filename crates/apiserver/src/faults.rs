@@ -30,7 +30,7 @@ struct ArmedRules {
     hits: Vec<u64>,
 }
 
-/// The identity of a rule that was added to a server.
+/// The ID of a rule that was added to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
@@ -50,7 +50,7 @@ pub(crate) struct Request<'a> {
     pub(crate) version: &'a str,
 }
 
-/// The effect of the rules on a request before it is served.
+/// What the rules change in a request before it is served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
@@ -112,7 +112,7 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Makes the time windows of rules use the clock of this runtime. Later calls have no effect.
+    /// Makes the time windows of rules depend on the clock of this runtime. Later calls have no effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }

@@ -52,7 +52,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on how the bytes are split.
+/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on where the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }

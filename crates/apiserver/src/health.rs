@@ -1,4 +1,4 @@
-//! The checks of the health endpoints, with the names and in the order of kube-apiserver.
+//! The checks of the health endpoints. Their names and their order are the same as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,7 +76,7 @@ pub(crate) struct Health {
     controllers: AtomicUsize,
     /// The number of controllers that are running.
     running: AtomicUsize,
-    /// The names of the checks that a test has set to fail.
+    /// The names of the checks that a test has made fail.
     failing: Mutex<BTreeSet<String>>,
 }
 

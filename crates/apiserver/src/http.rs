@@ -77,7 +77,7 @@ pub(crate) struct Call {
     bodies: Arc<BodyBudget>,
     /// The connection, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// The protocol to run on the connection after a response 101.
+    /// The protocol that runs on the connection after a response with status 101.
     socket: Option<Socket>,
 }
 
@@ -295,7 +295,8 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object name in the call.
+    /// Reads the request info from the path, method and query of a request. Also stores the verb, the target and the object name in the
+    /// call.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -322,8 +323,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // The bytes that `read` returns own a processing permit. Drop them immediately. While a fault delays the request, the bytes
-            // would otherwise keep the permit.
+            // The bytes that `read` returns include a permit to process them. Drop them immediately. While a fault delays the request, the
+            // bytes would otherwise keep the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -404,7 +405,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb for RBAC rules. For a path that does not name a resource, this verb is the method.
+/// Returns the verb for RBAC rules. If a path does not name a resource, the verb is the HTTP method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -437,7 +438,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     auth::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
-/// Returns the attributes that are compared with fault rules.
+/// Returns the attributes that fault rules can match.
 fn fault_request(call: &Call) -> faults::Request<'_> {
     let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
@@ -453,7 +454,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// The default and maximum time limit of a request.
+/// The default time limit of a request, which is also the maximum.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the time limit of a request, or `None` for streams. `timeout=` must be a duration in Go's syntax.

@@ -1,6 +1,6 @@
-//! The kinds that the server serves, with their names, stores and rules.
+//! The kinds that the server serves. Each kind has names, a place in the store, and rules.
 //!
-//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds, to which custom resource definitions add kinds at run
+//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to it at run
 //! time. The names and flags of a kind are fields of its [`Kind`]. All its other rules are in its [`Strategy`].
 
 use std::sync::{Arc, OnceLock};
@@ -97,7 +97,7 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     /// The name of the list kind, such as `PodList`.
     pub(crate) list_kind: String,
-    /// The plural name, which is the path segment, such as `pods`.
+    /// The plural name, such as `pods`. It is also the path segment.
     pub(crate) plural: String,
     /// The singular name for kubectl, such as `pod`.
     pub(crate) singular: String,
@@ -106,7 +106,7 @@ pub(crate) struct Kind {
     /// The categories that kubectl accepts, such as `all`.
     pub(crate) categories: Vec<String>,
     pub(crate) scope: Scope,
-    /// The verbs, in the order of the discovery document.
+    /// The verbs of the kind, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
     /// The name under which the store keeps the objects. Kinds that serve the same objects in different forms have the same store name.
     pub(crate) store: GroupResource,
@@ -146,7 +146,7 @@ pub(crate) struct Conduct {
     pub(crate) returns_deleted: bool,
     /// A DELETE request can have a grace period.
     pub(crate) graceful: bool,
-    /// A DELETE without a propagation policy orphans the dependents.
+    /// A DELETE request without a propagation policy orphans the dependents.
     pub(crate) orphans: bool,
     /// A POST returns a computed response and stores no object.
     pub(crate) transient: bool,
@@ -155,8 +155,8 @@ pub(crate) struct Conduct {
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. Its objects are not stored, and no rules apply to
-    /// them.
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. The objects of this kind are not stored, and no rules
+    /// apply to them.
     pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -225,7 +225,8 @@ impl Kind {
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs for discovery. Create, patch and update are omitted while the custom resource definition is being deleted.
+    /// Returns the verbs for discovery. The verbs create, patch and update are omitted while the custom resource definition is being
+    /// deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<Verb> {
         let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
         self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()

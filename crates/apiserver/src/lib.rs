@@ -53,8 +53,8 @@
 //! pages, watches and bookmarks read from the store.
 //!
 //! In `registry/`, an attempt to write never awaits. Therefore, a write is either complete or has no effect, even if the future of the
-//! request is dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields during its scan, and a
-//! `deletecollection` yields between two objects.
+//! request is dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields while it scans objects, and
+//! a `deletecollection` yields between two objects.
 //!
 //! Each connection, the accept loop and each controller (`background/`) have a separate task. Controllers establish custom resource
 //! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, and manage APIServices and the Service

@@ -47,7 +47,7 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set when the collection is loaded.
+    /// The requested collections. The cell that belongs to a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// The collections that are fully loaded and watched. This lock must be held while an object is copied from upstream. Otherwise,
     /// watchers could miss an object that is copied while the load of its collection completes.
@@ -270,7 +270,7 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the objects from the upstream
+    /// Returns the kind in the version that the upstream cluster uses to store its objects. The plan reads the objects from the upstream
     /// cluster in this version. Returns `None` if the resource comes from a definition that was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();

@@ -11,7 +11,7 @@ use crate::verb::RequestVerb;
 /// send any resource and version. Requests with other label sets are not counted after the limit is reached.
 const MAX_SERIES: usize = 10_000;
 
-/// The upper bounds of the histogram buckets, in seconds.
+/// The upper bounds of the histogram buckets in seconds.
 const BOUNDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
@@ -47,7 +47,7 @@ struct RequestSeries {
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    /// Counts a request to which the server has responded.
+    /// Counts a request after the server has responded to it.
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
@@ -107,7 +107,7 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    /// Returns the labels of a request without a resource. Returns `None` for an unknown path.
+    /// Returns the labels of a request that names no resource. Returns `None` for an unknown path.
     pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {

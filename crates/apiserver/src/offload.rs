@@ -58,7 +58,7 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns whether the processing of this many bytes should be offloaded.
+/// Returns whether the processing of this many bytes should move to another thread.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }

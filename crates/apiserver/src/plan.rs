@@ -51,7 +51,7 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Changes
 ///
-/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] is true if the cluster's object has
+/// After an object was written in the plan, it no longer follows the cluster. [`PlannedChange::moved`] is true if the cluster's object has
 /// changed since the object was first written in the plan. A change is the difference between two states of an object: its state in the
 /// cluster at the time of the first write in the plan, and its state in the plan. Changes do not include Events. Changes also do not
 /// include fields that servers set: resource versions, managed fields and the generation.

@@ -261,7 +261,7 @@ impl ApiServer {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the runtime of the server's own thread, if the server has one. The server's code uses the clock of this runtime until the
+    /// If the server has its own thread, enters the runtime of this thread. The server's code uses the clock of this runtime until the
     /// guard is dropped.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 /// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Polls `condition` until it returns true or the time has elapsed on tokio's clock. Returns whether the condition
-/// returned true. `condition` is checked at least once, and also at the end of the time.
+/// Polls `condition` until it returns true, or until the time has elapsed on tokio's clock. Returns whether the
+/// condition returned true. `condition` is checked at least once, and also at the end of the time.
 ///
 /// # Cancel safety
 ///

@@ -137,7 +137,7 @@ struct Bookmarks {
 struct Start {
     /// Whether to send the initial objects.
     initial: bool,
-    /// Whether to send a bookmark after the initial objects.
+    /// Whether a bookmark must be sent after the initial objects.
     end_mark: bool,
     /// The revision after which the watch sends changes. `None` means the current revision.
     after: Option<u64>,
@@ -380,7 +380,7 @@ impl Watcher {
         });
     }
 
-    /// Returns the cost of matching an object and encoding its frame.
+    /// Returns the cost of matching an object and of encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }

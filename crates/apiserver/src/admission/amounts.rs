@@ -63,7 +63,7 @@ impl Amounts {
         Self(self.iter().map(rest).collect())
     }
 
-    /// Returns the quantities of the resources for which the closure returns true.
+    /// Returns the quantities of those resources for which the closure returns true.
     pub(crate) fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }

@@ -7,7 +7,7 @@ use super::{Amounts, Attempt, pods};
 use crate::request::Subresource;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources that the spec of a pod can set for the whole pod.
+/// The resources that a pod spec can limit for the whole pod.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
 /// The greatest quantity that is compared in thousandths of a unit. If a quantity is greater, the comparison uses whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
@@ -30,7 +30,7 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them, and records the defaults in an annotation.
+/// Sets default requests and limits on containers that do not specify them. Records these defaults in an annotation of the pod.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {

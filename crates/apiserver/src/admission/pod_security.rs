@@ -70,8 +70,8 @@ struct Control {
 }
 
 impl Policy {
-    /// Reads the policy of a namespace from these labels. Also returns the errors of invalid labels. If the level in the `enforce` label
-    /// is invalid, the strictest level applies.
+    /// Reads the policy of a namespace from these labels. Also returns the errors of invalid labels. If the `enforce` label has an
+    /// invalid level, the strictest level applies.
     pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -142,8 +142,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template. The violations are in the order of the rules. Rules of the baseline standard
-    /// are first.
+    /// Returns the violations of a pod or a pod template. The violations are sorted in the order of the rules. Rules of the baseline
+    /// standard are first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {

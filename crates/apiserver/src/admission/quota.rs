@@ -32,7 +32,7 @@ pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the `status.used` of the quota after the write, or `None` if the write does not change it. Returns the reason if the quota
+/// Returns the quota's `status.used` after the write, or `None` if the write does not change it. Returns the reason if the quota
 /// rejects the write.
 pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {

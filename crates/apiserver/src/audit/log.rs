@@ -38,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The values that are the same for all requests of one client for one resource.
+/// The values that all requests of one client for one resource have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,

@@ -58,7 +58,7 @@ impl fmt::Display for InvalidToken {
     }
 }
 
-/// The seed of a signing key. The seed alone determines the key and its signatures.
+/// The seed of a signing key. The key and its signatures depend on nothing but the seed.
 pub(crate) type KeySeed = [u8; 32];
 
 /// The signing key for tokens. The key is created when it is first used.
@@ -179,7 +179,7 @@ impl AccountTokens {
 }
 
 impl Claims {
-    /// Returns an error if the claims are not valid at `now`.
+    /// Returns an error if the claims are not valid at the time `now`.
     fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
         if now - LEEWAY > self.exp {
             return Err("service account token has expired".into());

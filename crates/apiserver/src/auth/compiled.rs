@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::store::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
-/// A data structure that can be built from stored objects and updated with their changes.
+/// A data structure that is built from stored objects and updated when they change.
 pub(super) trait Index: Default {
     /// The resources that the index contains.
     const RESOURCES: &'static [&'static str];

@@ -25,8 +25,8 @@ pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
 }
 
 /// Returns an error if the write of a role or binding grants permissions that `user` does not have. The write is allowed if `user` has the
-/// verb `escalate` on the role, or the verb `bind` on the bound role. `target` contains the object name in the URL of the request. `old`
-/// is the stored object.
+/// verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target` is the object name in the URL of the request.
+/// `old` is the stored object.
 pub(crate) fn check_grant(
     rbac: Rbac<'_>,
     user: &User,
@@ -111,8 +111,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Checks that the writer has all permissions in these rules, in the namespace of the object. Returns the reason if the writer lacks a
-    /// permission.
+    /// Checks that the writer has all permissions in these rules, in the namespace of the object. If the writer lacks a permission,
+    /// returns the reason.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// most eightfold. A quadratic algorithm would take sixteen times the CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // Run `work` once before measuring, because the first run initializes lazy tables.
+    // The first run initializes lazy tables, so it must not be measured.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }

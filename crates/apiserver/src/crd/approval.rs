@@ -1,5 +1,5 @@
-//! The approval annotation, which is required on definitions in API groups of the Kubernetes project. The value of the annotation is
-//! the URL of an API review, or the reason why there was no review.
+//! The approval annotation. Definitions in API groups of the Kubernetes project must have this annotation. The value of the
+//! annotation is the URL of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
 
@@ -31,9 +31,9 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a definition needs an approval annotation, and the annotation is missing or invalid. An update is accepted if
-/// the annotation was missing before and is still missing. An update is also accepted if the annotation was invalid before and is
-/// still invalid, even if its value changed.
+/// Returns an error if a definition must have an approval annotation, but the annotation is missing or invalid. An update is
+/// accepted if the annotation was missing before and is still missing. An update is also accepted if the annotation was invalid
+/// before and is still invalid, even if its value changed.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

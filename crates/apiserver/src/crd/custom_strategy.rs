@@ -300,8 +300,8 @@ impl Strategy for Custom {
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version in which the object was written. The schema of the served
-        // version is used only to prune unknown fields.
+        // The defaults come from the schema of the version that the writer used. The schema of the served version is
+        // used only to prune unknown fields.
         let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && written == self.at {

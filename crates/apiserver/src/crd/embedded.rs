@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects. The result is the same as if Go decoded and encoded the metadata. Metadata that
-/// cannot be decoded stays unchanged, and validation rejects it later.
+/// Normalizes the metadata of embedded objects. The result is the same as if Go decoded and encoded the metadata. Validation
+/// rejects metadata that cannot be decoded, so this function does not change it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {

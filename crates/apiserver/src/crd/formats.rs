@@ -53,7 +53,7 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     }
 }
 
-/// Returns whether a text is valid in the format. Unknown formats accept every text.
+/// Returns whether a text is valid in this format. Unknown formats accept every text.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match &*plain_name(format) {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -85,7 +85,7 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns the name of a format without its dashes.
+/// Returns the name of a format after removing its dashes.
 fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
@@ -139,7 +139,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Returns whether the text is a UUID: five groups of hexadecimal digits, with optional dashes between them.
+/// Returns whether the text is a UUID. A UUID has five groups of hexadecimal digits, with optional dashes between them.
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     for (at, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {

@@ -115,7 +115,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket, skipping quotes and inner brackets.
+/// Returns the index of the closing bracket. Quotes and inner brackets are skipped.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {

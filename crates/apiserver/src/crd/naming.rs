@@ -60,11 +60,11 @@ impl DefinitionNames {
     }
 }
 
-/// Accepts the names of a definition and establishes it. Returns the definition with its new status, or `None` if the status did not
-/// change.
+/// Accepts the names of a definition, and marks the definition as established. Returns the definition with its new status, or `None` if
+/// the status did not change.
 ///
-/// `taken` contains the accepted names of the other definitions in the group. A requested name that is in `taken` is a conflict. `now` is
-/// the transition time of changed conditions, in the format of metadata timestamps.
+/// `taken` contains the accepted names of the other definitions in the group. If a requested name is in `taken`, the name has a conflict.
+/// `now` becomes the transition time of changed conditions. It has the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -97,7 +97,7 @@ impl Taken {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Removes the accepted names of a definition that was added before.
+    /// Removes the accepted names of a definition. The definition must have been added before.
     pub(crate) fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {

@@ -7,7 +7,7 @@ use pintle_json::Json;
 
 use super::structural::Structural;
 
-/// Returns whether a value equals its old value, as kube-apiserver compares them:
+/// Returns whether a value equals its old value. The comparison follows kube-apiserver's rules:
 ///
 /// - An object never counts as unchanged if it has a member that the schema does not declare.
 /// - In a list of the type `map`, the order of the items does not matter.

@@ -26,7 +26,7 @@ pub(crate) use field_path::is_valid as is_valid_field_path;
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of its nested schemas. Nested schemas that contain no rules are left out.
+/// The rules of a schema and of its nested schemas. Nested schemas are omitted if they contain no rules.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
     rules: Vec<CompiledRule>,

@@ -44,7 +44,7 @@ pub(crate) enum Additional {
     Schema(Box<Structural>),
 }
 
-/// The limits that a schema sets for a value.
+/// The limits that a schema defines for a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) values: Option<Allowed>,

@@ -78,12 +78,12 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
 }
 
-/// The kinds that a document describes, in their current state. If two states have the same address, they are identical.
+/// The current state of the kinds that a document describes. If two states have the same address, they are identical.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Returns the document. If the document is cached, it is not created again. Returns `None` if the group and version of the document
-    /// are not served.
+    /// Returns the document. If the document is cached, it is not created again. Returns `None` if the document's group and version are
+    /// not served.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl Documents {
         document
     }
 
-    /// Returns the list of all documents and their paths, by group and version. Each path contains a hash, so clients can cache the
-    /// document forever.
+    /// Returns the list of all documents and their paths, sorted by group and version. Each path contains a hash, so clients can cache
+    /// the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {

@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf, with the gnostic messages that Go clients use. Tables describe the messages, and one encoder
-//! reads the tables.
+//! Encodes OpenAPI documents in protobuf. The messages are the gnostic messages that Go clients use. Tables describe the messages, and one
+//! encoder reads the tables.
 
 mod backwards;
 #[cfg(test)]
@@ -127,8 +127,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// The nesting depth above which a value is written on one line. In the multi-line form, the indentation of the value would be longer than
-/// its content.
+/// If a value is nested deeper than this, it is written on one line. In the multi-line form, the indentation of the value would be longer
+/// than its content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

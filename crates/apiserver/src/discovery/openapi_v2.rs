@@ -9,7 +9,7 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The kind of an entry that [`parts`] passes to its caller. These entries form the two large members of the document.
+/// The kind of an entry that the function [`parts`] passes to its closure. These entries form the two large members of the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
@@ -191,7 +191,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // In version 2, a field that may be a number or a string has the type string.
+    // In version 2, a field that may be a number or a string has the type `string`.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }

@@ -62,8 +62,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // kube-apiserver writes the kind of the custom resource for all its paths, including the paths of its
-                // subresources.
+                // For all paths of a custom resource, kube-apiserver writes the kind of the custom resource. The
+                // paths of its subresources are included.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -172,7 +172,7 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns the operation ID, which is unique in the server.
+    /// Returns the operation ID. It is unique in the server.
     fn id(&self, verb: Verb) -> String {
         // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the group and version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };

@@ -67,7 +67,7 @@ pub enum Fault {
     /// Cuts the connection of a watch in the middle of a frame, after this many whole frames.
     CutMidFrame(u32),
     /// After this many frames, sends nothing more on a watch, but keeps the watch open beyond its timeout. A proxy that has lost its
-    /// connection to the server behaves like this.
+    /// connection to the server behaves in this way.
     SilentAfter(u32),
 }
 
@@ -171,7 +171,7 @@ pub struct Rule {
     pub user: Option<String>,
     /// A prefix of the `User-Agent` header.
     pub user_agent: Option<String>,
-    /// The number of matching requests that pass before the rule fires.
+    /// The number of matching requests that must pass before the rule fires.
     pub after: u32,
     /// The maximum number of times that the rule fires. `None` means no limit.
     pub times: Option<u32>,
@@ -181,8 +181,8 @@ pub struct Rule {
     /// never expires.
     pub until: Option<Duration>,
     /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the server's
-    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule. Therefore, two runs with the same
-    /// requests make the same choices.
+    /// [seed](crate::ApiServerConfig::seed), and on how many rules were added before this rule. Therefore, two runs with the same requests
+    /// make the same choices.
     pub probability: f64,
 }
 
@@ -227,7 +227,7 @@ impl Rule {
     }
 }
 
-/// A rule that was added to a server, and its counters.
+/// A rule that has been added to a server, with its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,

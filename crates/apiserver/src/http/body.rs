@@ -24,7 +24,7 @@ pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 /// The body of a response. If the body returns an error, the server closes the connection.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The maximum length of a response body that is sent with `Content-Length`, in bytes. Longer bodies are sent in chunks, as in Go.
+/// The maximum length of a response body with a `Content-Length` header, in bytes. Longer bodies are sent in chunks, as in Go.
 const MAX_WITH_LENGTH: usize = 2048;
 
 /// Returns a body that consists of these bytes.
@@ -36,8 +36,8 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns a body that consists of the frames of a watch. Frames that are ready at the same time are sent together. The watch ends when
-/// the body is dropped.
+/// Returns a body that consists of the frames of a watch. Frames that are ready at the same time are sent in one write. The watch ends
+/// when the body is dropped.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;

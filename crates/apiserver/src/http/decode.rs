@@ -216,7 +216,7 @@ impl<'a> Patcher<'a> {
         Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
-    /// Applies the patch and returns the new object, with `apiVersion` and `kind`.
+    /// Applies the patch. Returns the new object with `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),

@@ -84,7 +84,7 @@ impl Gzip {
         self.out.len()
     }
 
-    /// Removes and returns the bytes that are ready to be sent.
+    /// Removes the bytes that are ready to be sent, and returns them.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -99,7 +99,7 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, as gzip stores it.
+/// Returns the length modulo 2^32, which is the form in which gzip stores it.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }

@@ -24,7 +24,7 @@ use crate::store::{self, Neighbours, Stored};
 /// The approximate size of a compressed body's segments before compression, in bytes.
 const GZIP_PART: usize = 16 * 1024;
 
-/// An encoder that writes a list in segments, from the stored bytes of its objects.
+/// An encoder that writes a list in segments. The segments contain the stored bytes of the objects.
 ///
 /// The encoder keeps the objects at the revision of the list in memory until it is dropped. The deadline of the request limits how long
 /// the objects are kept, even if the client is slow.
@@ -140,7 +140,7 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object if the selectors match it. After the last object, appends the end of the list.
+    /// Appends the next object if the selectors match it. After the last object, appends the text that ends the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {

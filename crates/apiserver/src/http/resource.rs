@@ -40,8 +40,8 @@ pub(super) async fn serve(
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the decoded object, which is expensive for a large object. The response to a proxy request
-        // also depends on other objects.
+        // Most subresources are computed from the decoded object. Decoding is expensive for a large object. The response to a proxy
+        // request also depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }

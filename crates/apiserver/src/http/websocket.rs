@@ -162,7 +162,7 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
 enum End {
     /// The server sends a close frame.
     Close,
-    /// The server closes the connection without a close frame.
+    /// The server closes the connection, but does not send a close frame.
     Cut,
     /// The server closes the connection in the middle of this frame.
     Torn(Bytes),

@@ -1,4 +1,4 @@
-//! Finds the default class, such as a StorageClass, for an object without a class.
+//! Finds the default class, such as the default StorageClass, for an object that names no class.
 
 use std::cmp::Reverse;
 

@@ -26,7 +26,7 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field for which the selector requires one specific value. Returns the index of the field and the value.
+/// Finds an indexed field for which the selector requires one specific value. Returns the index of this field, and the required value.
 pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {

@@ -1,5 +1,5 @@
-//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. Objects of `autoscaling/v1` have annotations for
-//! the fields that exist only in v2.
+//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. Objects of `autoscaling/v1` store the fields
+//! that exist only in v2 in annotations.
 
 mod conversion;
 mod metric_fields;

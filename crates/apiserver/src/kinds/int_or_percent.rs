@@ -1,4 +1,4 @@
-//! Values that are an integer or a percentage such as `25%`.
+//! Values that are either an integer or a percentage such as `25%`.
 
 use pintle_json::Json;
 

@@ -57,7 +57,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces the strategy of a built-in kind with a strategy that is defined outside of this module.
+    /// Replaces the strategy of a built-in kind. The new strategy is defined outside of this module.
     pub(crate) fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
             true => Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) }),
@@ -92,7 +92,7 @@ impl Kinds {
 
     /// Returns all versions of the kind whose objects are stored under this name. Only versions in the group of this name are considered.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // The store name of a custom resource consists of a prefix and the plural.
+        // The store name of a custom resource consists of a prefix and the plural name.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
@@ -129,8 +129,8 @@ impl Kinds {
         self.group(group)?.routing
     }
 
-    /// Returns whether the version is built in. Custom resources of a built-in version are not served, because the built-in kinds have its
-    /// paths.
+    /// Returns whether the version is built in. Custom resources in a built-in version are not served, because the paths of this version
+    /// belong to the built-in kinds.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
@@ -234,7 +234,7 @@ impl VersionKinds {
 }
 
 /// Compares versions in the order of discovery. Stable versions precede beta versions, and beta versions precede alpha versions. Higher
-/// numbers precede lower numbers. Names that do not have the form of a version come last, in alphabetical order.
+/// numbers precede lower numbers. Names that are not version names come last, in alphabetical order.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -245,7 +245,7 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
 }
 
 /// Returns a key that sorts preferred versions first. The key consists of the stability, the major number and the minor number. Returns
-/// `None` if the name does not have the form of a version.
+/// `None` if the name is not a version name.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

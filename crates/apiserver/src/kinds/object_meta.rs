@@ -97,9 +97,9 @@ pub(crate) enum MetadataChecks {
     Update,
     /// Repeats only the checks for new objects.
     Whole,
-    /// Repeats first the checks for updates, then the checks for new objects.
+    /// Repeats the checks for updates first, and then the checks for new objects.
     UpdateThenWhole,
-    /// Repeats first the checks for new objects, then the checks for updates.
+    /// Repeats the checks for new objects first, and then the checks for updates.
     WholeThenUpdate,
     /// Repeats the checks for new objects twice.
     WholeTwice,

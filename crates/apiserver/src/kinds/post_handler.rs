@@ -15,7 +15,7 @@ use crate::request::user::User;
 
 /// The handler of a POST to a kind that is not stored, or to a subresource.
 pub(crate) trait PostHandler: Sync {
-    /// Returns the kind of a body with this `apiVersion`.
+    /// Returns the kind of a body that has this `apiVersion`.
     fn body(&self, target: &RequestTarget, _api_version: &str) -> Arc<Kind> {
         target.kind.clone()
     }
@@ -40,7 +40,7 @@ pub(crate) trait PostHandler: Sync {
 
 /// The task that a POST request performs.
 pub(crate) enum Task {
-    /// Runs the steps in order and stops at the first failure. If all steps succeed, the response is a success Status. If
+    /// Runs the steps in order. If a step fails, the later steps do not run. If all steps succeed, the response is a success Status. If
     /// `only_if_unchanged` is set and the object changes after the task was computed, the server computes the task again.
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
@@ -53,7 +53,8 @@ pub(crate) enum Task {
 
 /// A step of [`Task::Steps`].
 pub(crate) enum PostStep {
-    /// Changes an object without the validation of client requests. If a concurrent write causes a conflict, the change runs again.
+    /// Changes an object. The validation of client requests does not apply. If a concurrent write causes a conflict, the change runs
+    /// again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
     /// Changes a subresource with an internal request. The change passes validation and admission. The change can run more than once. In a
     /// dry run, the task only checks whether the change is possible.
@@ -72,8 +73,8 @@ pub(crate) enum Question {
     Token { token: String, audiences: Vec<String> },
     /// Asks for all permissions that the requesting user has in a namespace.
     Rules { namespace: String },
-    /// Asks whether the user may apply the verb to a resource.
+    /// Asks whether the user may use the verb on a resource.
     Resource { user: User, verb: String, path: ResourcePath },
-    /// Asks whether the user may apply the verb to a non-resource path.
+    /// Asks whether the user may use the verb on a non-resource path.
     Path { user: User, verb: String, path: String },
 }

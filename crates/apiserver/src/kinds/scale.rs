@@ -19,10 +19,10 @@ pub(crate) struct Scale {
     pub(crate) spec_replicas: String,
     /// The path of the observed number of replicas.
     pub(crate) status_replicas: String,
-    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path is empty if there is no
-    /// selector.
+    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. If there is no selector, the path is
+    /// empty.
     pub(crate) label_selector: String,
-    /// Whether the paths come from a custom resource definition. If they do, an object without the replicas field has no Scale, and a
+    /// Whether a custom resource definition specifies the paths. If they do, an object without the replicas field has no Scale, and a
     /// Scale cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }

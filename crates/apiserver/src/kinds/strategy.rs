@@ -74,7 +74,7 @@ pub(crate) trait Strategy: Send + Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _object: &mut Json) {}
 
-    /// Sets the fields of a new object that only the server may set.
+    /// Sets the fields that only the server may set in a new object.
     fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
     /// Restores the fields of the old object that the request is not allowed to change.
@@ -216,7 +216,7 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
-    /// Converts an object of this version to its stored form.
+    /// Converts an object from this version to its stored form.
     fn to_stored(&self, object: Json) -> Json {
         object
     }
@@ -249,7 +249,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the stream of a subresource, such as `exec`, `log` or `proxy`.
+    /// Returns the stream for a subresource such as `exec`, `log` or `proxy`.
     fn stream(&self, _part: Subresource) -> Option<Stream> {
         None
     }
@@ -290,12 +290,12 @@ pub(crate) trait Strategy: Send + Sync {
         &[]
     }
 
-    /// Returns the warning for requests to this version if it is deprecated.
+    /// If this version is deprecated, returns the warning for requests to it.
     fn deprecation(&self) -> Option<&str> {
         None
     }
 
-    /// Returns the paths for `/scale`, if the kind has this subresource.
+    /// Returns the paths that `/scale` uses, if the kind has this subresource.
     fn scale(&self) -> Option<&super::Scale> {
         None
     }
@@ -311,13 +311,13 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the paths that a write to the subresource cannot change. A field manager cannot own these paths through the subresource. If
-    /// the result is `None`, the paths that are common to most kinds apply.
+    /// Returns the paths that a write to the subresource cannot change. A field manager that writes to the subresource cannot own these
+    /// paths. If the result is `None`, the paths that are common to most kinds apply.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
 
-    /// Returns the columns of the table for this kind. Returns `None` if kube-apiserver has no printer for the kind.
+    /// Returns the columns of the table for this kind. Returns `None` if kube-apiserver defines no columns for the kind.
     fn columns(&self) -> Option<Vec<Column>> {
         None
     }

@@ -49,7 +49,7 @@ pub(crate) enum Pods {
     Unrelated,
     /// The objects are pods.
     Themselves,
-    /// The objects are workloads, whose pods are created from the template at this JSON pointer.
+    /// The objects are workloads. Their pods are created from the template at this JSON pointer.
     MadeFrom(&'static str),
     /// The objects are namespaces. Namespaces contain pods, and their labels select the Pod Security Standards.
     Inside,
@@ -60,7 +60,7 @@ pub(crate) enum Pods {
 pub(crate) struct Stream {
     /// The HTTP methods that clients can use for the stream.
     pub(crate) methods: &'static [&'static str],
-    /// Parses the options from the query and from the path after the subresource.
+    /// Parses the options from two parts of the URL: the query, and the path after the subresource.
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
     /// Whether the request is a connect request. Admission checks connect requests.
     pub(crate) connects: bool,
@@ -77,8 +77,8 @@ pub(crate) enum StreamAnswer {
     Unreachable(String),
 }
 
-/// A permission that a write needs in addition to the permission for the request's verb. The user needs this verb on at
-/// least one of the named objects.
+/// A permission that a write needs in addition to the permission for the request's verb. The user must have the
+/// permission for this verb on at least one of the named objects.
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,

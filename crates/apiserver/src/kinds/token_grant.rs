@@ -15,7 +15,8 @@ pub(crate) struct TokenGrant {
     pub(crate) answer: Json,
 }
 
-/// The objects to which a token is bound. The token becomes invalid when one of them is deleted.
+/// The objects to which a token is bound. If one of these objects is deleted, the token becomes
+/// invalid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Bound {
     pub(crate) namespace: String,

@@ -22,7 +22,7 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
     object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
-/// Warns about a fractional number of bytes. `path` is the path of the map that contains `name`.
+/// Warns about a fractional number of bytes. `path` is the path of the map in which `name` is a key.
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;

@@ -99,7 +99,7 @@ async fn read_to_end(mut body: Incoming, largest: usize) -> Result<Bytes, Refusa
     Ok(bytes.into())
 }
 
-/// The characters that must be percent-encoded in a path segment.
+/// The characters that are percent-encoded in a path segment.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 pub(super) fn collection_path(kind: &Kind, namespace: &str) -> String {

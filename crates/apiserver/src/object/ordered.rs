@@ -45,7 +45,7 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members of a resource in a discovery document, in order.
+/// The members of a resource in a discovery document, in the order of serialization.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
@@ -61,7 +61,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object that serializes these members before all other members.
+/// An object that serializes these members first, and then all other members.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {

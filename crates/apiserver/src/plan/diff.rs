@@ -31,8 +31,8 @@ pub struct PlannedField {
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. A `Null` argument means that
-/// there is no object.
+/// Returns the fields in which two objects differ. The fields are sorted by path, segment by segment. A `Null` argument means that there
+/// is no object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -92,8 +92,8 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns the items with their keys, sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the items unchanged as an
-/// error.
+/// Returns the items with their keys. The items are sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the items
+/// unchanged as an error.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));

@@ -112,7 +112,7 @@ impl Plugin for Undeletable {
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Returns the limit ranges that apply to a write.
+    /// Returns the limit ranges that apply to a write request.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
         match target.kind.namespaced() && limits::applies(attempt) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),

@@ -76,8 +76,8 @@ pub(crate) trait Plugin: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates of the write. The object has already passed its kind's
-    /// validation.
+    /// Rejects the request, or returns the quota updates that belong to the write. The object has already passed its
+    /// kind's validation.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

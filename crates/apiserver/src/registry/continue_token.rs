@@ -13,7 +13,7 @@ const VERSION: &str = "meta.k8s.io/v1";
 pub(super) struct ContinueToken {
     /// The revision. `None` means the newest state.
     pub(super) revision: Option<u64>,
-    /// The first key of the page, relative to the collection.
+    /// The first key of the page, without the collection.
     pub(super) start: String,
 }
 

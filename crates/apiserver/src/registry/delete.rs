@@ -100,8 +100,8 @@ impl Registry {
         // If the kind has a grace period, the object is always visible as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes that the options cause. In a real deletion, the object
-            // is removed, and this state is never stored.
+            // A dry run returns the object after the changes that the options cause. In a real deletion, the
+            // object is removed, and this state is never stored.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),

@@ -52,7 +52,7 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns whether the selectors match an object of the range. Only the fields that the selectors need are decoded.
+    /// Returns whether the selectors match an object in the range. Only the fields that the selectors need are decoded.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
@@ -94,7 +94,7 @@ impl Selection {
         }
     }
 
-    /// Returns the name of the object, if the selection can match only one object.
+    /// If the selection can match only one object, returns the name of this object.
     fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
@@ -210,7 +210,7 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects of a resource in a stale view, and the revision of the view.
+    /// Returns the objects that a resource has in a stale view. Also returns the revision of the view.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);

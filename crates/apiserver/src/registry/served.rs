@@ -78,7 +78,7 @@ impl Served {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// Appends the object as JSON, with or without its `apiVersion` and `kind`.
+    /// Appends the object as JSON. The caller decides whether `apiVersion` and `kind` are included.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();
         if types {

@@ -56,7 +56,7 @@ fn json(value: &Json) -> usize {
     length.0
 }
 
-/// Returns the length of a value's protobuf in bytes, without the field tag and the length prefix.
+/// Returns the length of a value in protobuf, in bytes. The field tag and the length prefix are not included.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,

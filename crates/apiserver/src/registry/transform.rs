@@ -21,7 +21,7 @@ use crate::store::{Encoding, SAME};
 pub(crate) enum Transform {
     /// The objects are served unchanged.
     None,
-    /// Only the metadata, as a `PartialObjectMetadata` or a list of such objects.
+    /// The response contains only the metadata, as a `PartialObjectMetadata` or a list of such objects.
     Metadata { api_version: String },
     /// The objects as a `Table`.
     Table { api_version: String, include: Include },
@@ -111,7 +111,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object as an item of a list. For most kinds, the items have no `apiVersion` and `kind`.
+    /// Appends an object to the items of a list. For most kinds, the items have no `apiVersion` and `kind`.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),

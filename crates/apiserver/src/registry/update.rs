@@ -243,8 +243,8 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    /// Patches an object that another request changes during the first `conflicts` attempts. Returns the number of
-    /// attempts.
+    /// Patches an object. Another request changes the object during the first `conflicts` attempts. Returns the number
+    /// of attempts.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();

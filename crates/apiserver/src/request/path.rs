@@ -33,8 +33,8 @@ pub(crate) struct ResourcePath {
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. In this form, `rest` contains the
-    /// segments after the name.
+    /// Whether the path has the form `/api/v1/proxy/…`. Such paths are no longer served. In this form, `rest`
+    /// contains the segments after the name.
     pub(crate) old_proxy: bool,
 }
 

@@ -4,7 +4,7 @@ use percent_encoding::percent_decode;
 
 use crate::failure::Failure;
 
-/// The parameters of a query, in their original order.
+/// The parameters of a query in their original order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 

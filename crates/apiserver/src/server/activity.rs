@@ -22,7 +22,8 @@ use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection that has no open request.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after a request's deadline in which the server may still send the response. The server needs this time to report the timeout.
+/// The time after a request's deadline in which the server may still send the response. The server needs this time to report that the
+/// request has timed out.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 /// The activity of one connection. The activity determines when the server closes the connection.
@@ -124,7 +125,7 @@ impl Activity {
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
     }
 
-    /// Sets the deadline of the response to the latest request.
+    /// Sets the deadline for the response to the latest request.
     pub(super) fn answer_by(&self, deadline: Instant) {
         self.change(|state| state.answer_by = Some(deadline));
     }
@@ -143,7 +144,7 @@ impl Activity {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// Records that an HTTP/2 header block has begun, or that the last block has ended.
+    /// Records that a new HTTP/2 header block has begun, or that the last header block has ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }

@@ -129,7 +129,7 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of header blocks that hyper does not report as a request. A partial frame, which has at most 16 KiB,
+    /// Returns the estimated memory of header blocks that hyper has not reported as requests. A partial frame, which has at most 16 KiB,
     /// does not count.
     pub(super) fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
@@ -171,7 +171,7 @@ mod tests {
         [vec![a, b, c, kind, flags, 0, 0, 0, stream], vec![1; length]].concat()
     }
 
-    /// Returns the unfinished block and the memory after these frames.
+    /// Returns the unfinished block and the memory after the parser has read these frames.
     fn state_after(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         fuzz(&bytes);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum size of a head that needs no permit, in bytes. 16,384 connections with such heads take 256 MiB.
+/// The maximum size in bytes of a head that needs no permit. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// The total size of all larger heads, in bytes. Each head has at most 1 MiB.
+/// The maximum total size of all larger heads, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
 /// The approximate memory that a header needs in addition to its name and value, in bytes.
 pub(super) const HEADER: usize = 64;

@@ -22,8 +22,8 @@ use super::thread::{OwnRuntime, server_ended};
 /// A service that calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// It is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can also use it. All
-/// clones of the service call the same server.
+/// The type is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can also use it.
+/// All clones of the service call the same server.
 ///
 /// The server handles a call like a request over a connection, with the same checks, faults and deadlines. Only the path and the query
 /// of the URI matter. The caller is an administrator, unless the request has an `Authorization` header.

@@ -29,7 +29,7 @@ const MAX_STREAMS: u32 = 100;
 const MAX_HEAD_BYTES: u32 = 1 << 20;
 /// The maximum number of headers in an HTTP/1 request. kube-apiserver limits the size of the headers instead.
 const MAX_HEADERS: usize = 1_000;
-/// The interval of HTTP/2 pings, and the time limit for the response to a ping.
+/// The interval between HTTP/2 pings, and the time limit for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
 /// The parameters of TCP keep-alive: the idle time before the first probe, the interval between probes, and the number of failed
@@ -40,7 +40,8 @@ const PROBES: u32 = 4;
 /// The maximum time for closing a connection gracefully.
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The pause after the server failed to accept a connection. For example, an accept fails if no file descriptors are left.
+/// The pause after the server failed to accept a connection. For example, accepting a connection fails if no file descriptors are
+/// left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns the maximum number of concurrent connections. The result is `wanted`, but at most half of the number of files that this

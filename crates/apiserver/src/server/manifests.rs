@@ -12,7 +12,8 @@ pub(crate) struct Document {
     pub(crate) path: PathBuf,
     /// The number of the document within its file. The first document has the number 1.
     pub(crate) number: usize,
-    /// The objects, or the reason why the document cannot be read. If a document is a List, it has several objects.
+    /// The objects of the document, or the reason why the document cannot be read. If a document is a List, it has several
+    /// objects.
     pub(crate) objects: Result<Vec<Json>, String>,
 }
 

@@ -104,7 +104,7 @@ impl OwnRuntime {
 
 /// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. This function is for the time in which
 /// another thread works for the current thread. The function starts a blocking task, because tokio does not advance a paused clock while a
-/// blocking task runs. A clock that is not paused is not affected.
+/// blocking task runs. The function does not affect a clock that is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

@@ -188,7 +188,7 @@ impl WitnessedServer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
-    /// Sends a request as a user with one group.
+    /// Sends a request as a user that belongs to one group.
     async fn call_as(
         &self,
         [user, group]: [&str; 2],

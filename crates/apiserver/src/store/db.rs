@@ -341,7 +341,7 @@ impl Inner {
     }
 }
 
-/// Returns the key of an object within its resource.
+/// Returns the key that an object has within its resource.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     match namespace {
         "" => name.to_owned(),

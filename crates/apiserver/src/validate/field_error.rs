@@ -129,7 +129,7 @@ pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
     /// The size of all errors and warnings in bytes.
     size: usize,
-    /// The messages of failed rules that do not reject the write. The client gets these messages as warnings.
+    /// The messages of failed rules that are warnings instead of errors. The client gets these messages as warnings.
     warnings: Vec<String>,
 }
 

@@ -12,8 +12,8 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of values below a name of `LONG` bytes. Each value causes an error, and each error contains the name. Together, all these
-/// errors would take 70 MB.
+/// The number of values below a name that has `LONG` bytes. Each value causes an error, and each error contains the name. Together, all
+/// these errors would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
 /// The maximum length of a response. Each error occurs twice in the response: in the message and in the causes.

@@ -398,8 +398,8 @@ async fn http2_client_that_reads_nothing_fails_the_ping() {
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        // The windows are large enough for the whole response. Therefore, only the buffer of the socket limits the
-        // server.
+        // The flow control windows are large enough for the whole response. Therefore, only the buffer of the socket
+        // limits the server.
         frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
         frame(8, 0, 0, &[0x7f, 0, 0, 0]),
         frame(1, 5, 1, &head),

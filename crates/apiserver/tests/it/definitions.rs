@@ -54,7 +54,7 @@ async fn definitions_do_not_affect_built_in_kinds() {
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
     // The first definition has the name of a built-in kind. The first definition defines the built-in version and another version. The
-    // second definition adds a kind to the built-in version.
+    // second definition adds another kind to the built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {

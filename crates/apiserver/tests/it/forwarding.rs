@@ -63,7 +63,7 @@ impl Service<Request<Full<Bytes>>> for Slow {
     }
 }
 
-/// Starts a plan for a cluster with these delays.
+/// Starts a plan for a cluster whose responses have these delays.
 async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let slow = Slow { inner: live.in_process(), head, line };

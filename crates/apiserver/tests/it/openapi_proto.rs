@@ -149,7 +149,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
         let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // The document contains these values of the POST operation: operation ID, request body, responses, action and kind.
+        // For the POST operation, the document contains these values: operation ID, request body, responses, action and kind.
         let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
         let contents = at(item, &[6, 7, 1, 2, 1]);

@@ -1,5 +1,5 @@
-//! Tests that concurrent writes keep invariants about several objects. The invariants concern allocations, quotas,
-//! namespaces and definitions.
+//! Tests that invariants about several objects also hold after concurrent writes. The invariants concern
+//! allocations, quotas, namespaces and definitions.
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -126,7 +126,7 @@ struct ContainerStatuses<'a> {
     /// status.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
-    /// Whether the kubelet has declared the pending resize infeasible.
+    /// Whether the kubelet has reported that the pending resize is infeasible.
     infeasible: bool,
 }
 

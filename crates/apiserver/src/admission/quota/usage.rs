@@ -15,7 +15,7 @@ const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"]
 /// The separator in a quota's resource name. The separator follows the name of the storage class and precedes the
 /// name of the resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
+/// The annotation for the storage class. Older versions of Kubernetes used it instead of the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Returns whether quotas apply to the write request. Objects of most kinds are charged to a quota only at creation.

@@ -12,7 +12,7 @@ use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
-/// A rule of a role, as JSON and in a form for fast matching.
+/// A rule of a role, both as JSON and in a form for fast matching.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyRule {
     value: Json,
@@ -72,7 +72,7 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The description of the subject, as in the reasons of kube-apiserver.
+    /// The description of the subject in the reasons that kube-apiserver returns.
     display: Box<str>,
 }
 
@@ -84,8 +84,8 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, by namespace and name. Each entry also contains the position of the first matching subject in the
-/// binding.
+/// The bindings of one user or group, keyed by namespace and name. Each entry also contains the position of the first matching subject in
+/// the binding.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.

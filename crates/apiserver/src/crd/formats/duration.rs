@@ -1,5 +1,5 @@
-//! Durations. A duration has Go's format (`1h30m`), or is a text that contains a number with a unit (`3 hours`,
-//! `PT1H`).
+//! Durations. A duration has Go's format (`1h30m`), or it is a text that contains a number and a unit (`3
+//! hours`, `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
@@ -37,7 +37,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Returns the nanoseconds of the first number, and the text after its unit.
+/// Returns the first number in nanoseconds, and the text after its unit.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");
@@ -55,7 +55,7 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Returns whether a number in the text has a known unit. Returns `None` if a number is too large.
+/// Returns whether the unit after a number in the text is known. Returns `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

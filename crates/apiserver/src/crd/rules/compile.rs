@@ -36,7 +36,7 @@ impl<'a> RuleSource<'a> {
         })
     }
 
-    /// Returns the name of the rule in error messages.
+    /// Returns the name of the rule as used in error messages.
     fn name(&self) -> String {
         let text = if self.message.is_empty() { self.rule } else { self.message };
         text.trim().into()

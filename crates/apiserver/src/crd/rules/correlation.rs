@@ -11,8 +11,8 @@ use crate::crd::structural::Structural;
 /// A value with its old value. The type also determines whether a failure for an unchanged value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path, for `oldSelf`. The old value is `None` if it does not exist, or if the value is in
-    /// a list whose items cannot be matched.
+    /// The old value at the same path, to which `oldSelf` refers. The old value is `None` if it does not exist, or if the
+    /// value is in a list whose items cannot be matched.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }

@@ -131,8 +131,8 @@ impl Run {
         })
     }
 
-    /// Subtracts the cost of a failed evaluation from the budget. If the evaluation exceeded a limit, returns a message, and the
-    /// remaining rules are not evaluated.
+    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a
+    /// message, and the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());

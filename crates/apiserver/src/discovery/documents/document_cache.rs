@@ -8,11 +8,12 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. Above the limit, the cache keeps only the ETags of some documents, and the server
-/// creates these documents again on request. The OpenAPI 2 documents do not count and are always kept, because they take longest to create.
+/// The maximum size of the cached documents in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents, and the
+/// server creates these documents again on request. The OpenAPI 2 documents do not count towards the limit and are always kept, because
+/// they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache of documents. The cost of a lookup or insertion does not depend on the number of documents.
+/// The cache of documents. The time for a lookup or insertion does not depend on the number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
@@ -32,7 +33,7 @@ struct CachedDocument {
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// The value of `uses` when the document was last used.
+    /// The value that `uses` had when the document was last used.
     last_use: u64,
 }
 
@@ -100,8 +101,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns whether the size of a document counts towards the limit. The OpenAPI 2 documents do not count, because there is only one of them
-/// for each encoding.
+/// Returns whether the size of a document counts towards the limit. The OpenAPI 2 documents do not count towards the limit, because there
+/// is only one of them for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -150,7 +151,7 @@ mod tests {
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
         // If the cache already contains the document, the new entry replaces the old entry. A document that is larger than the limit is not
-        // kept.
+        // cached.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);

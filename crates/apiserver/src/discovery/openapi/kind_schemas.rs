@@ -55,8 +55,7 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
 }
 
 /// Returns the schema of a definition in the form for clients. The result contains additional schemas for clients that
-/// ignore the `x-kubernetes-` extensions. The recursion depth is bounded, because the nesting of stored objects is
-/// bounded.
+/// ignore the `x-kubernetes-` extensions. The recursion depth is limited, because stored objects have a nesting limit.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

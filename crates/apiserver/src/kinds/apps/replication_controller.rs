@@ -18,7 +18,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::on_create(object, TEMPLATE),
-            // kube-apiserver warns about the template of the old object, and not of the new object.
+            // kube-apiserver warns about the template of the old object instead of the new object.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }

@@ -1,4 +1,4 @@
-//! The kind Pod, with its defaults, admission plugins and validation.
+//! The kind Pod with its defaults, admission plugins and validation.
 
 mod affinity;
 mod binding;

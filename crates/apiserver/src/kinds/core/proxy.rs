@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// The `/proxy` subresource of services, whose target is a pod of the service.
+/// The `/proxy` subresource of services. The target is a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// The `/proxy` subresource of nodes, whose target is the kubelet or another port of the node.
+/// The `/proxy` subresource of nodes. The target is the kubelet or another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 

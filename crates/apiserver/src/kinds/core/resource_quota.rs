@@ -163,7 +163,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns whether a quota with this scope may have a limit for this resource.
+/// Returns whether a quota with this scope may limit this resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"

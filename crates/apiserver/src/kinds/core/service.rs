@@ -81,8 +81,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports, and drops fields that the Service's type does not use. As in kube-apiserver, this method
-    /// runs before validation. Therefore, if an allocation fails, the response contains no validation errors.
+    /// Allocates addresses and node ports. Drops fields that the Service's type does not use. As in kube-apiserver, this method runs
+    /// before validation. Therefore, if an allocation fails, the response contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,

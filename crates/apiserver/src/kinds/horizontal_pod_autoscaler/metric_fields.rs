@@ -17,7 +17,7 @@ pub(super) enum FieldForm {
 /// The name of a field in v1, its JSON pointer in v2, and its type in v1.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
-/// The metric sources and their fields, in the order of v1.
+/// The metric sources and their fields, in the order in which v1 writes them.
 pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     (
         "object",
@@ -65,7 +65,7 @@ pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     ),
 ];
 
-/// The sources of current metrics and their fields, in the order of v1.
+/// The sources of current metrics and their fields, in the order in which v1 writes them.
 pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
     (
         "object",

@@ -117,7 +117,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     }
 }
 
-/// Returns a string member, or the empty string if it is absent.
+/// Returns a string member, or an empty text if the member is absent.
 fn plain(object: &Json, key: &str) -> String {
     json(&object.text(&format!("/{key}")).into())
 }

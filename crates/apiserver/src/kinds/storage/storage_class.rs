@@ -97,7 +97,7 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     // kube-apiserver creates a list with as many empty terms as the class has terms, and compares each term with
-    // this list. Therefore, it reports an empty term as a duplicate.
+    // this list. Therefore, kube-apiserver reports an empty term as a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

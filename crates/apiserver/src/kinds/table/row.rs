@@ -81,7 +81,7 @@ impl<'a> Row<'a> {
         format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
     }
 
-    /// Returns the phase, or `Terminating` for an object that is being deleted.
+    /// Returns the phase of an object. If the object is being deleted, returns `Terminating`.
     pub(crate) fn phase(&self) -> Json {
         match self.object.has("/metadata/deletionTimestamp") {
             true => "Terminating".into(),
@@ -123,7 +123,7 @@ pub(crate) fn selector(selector: Option<&Json>) -> String {
     if text.is_empty() { "<none>".into() } else { text }
 }
 
-/// Returns the names and the images of the containers of a pod spec.
+/// Returns the names and images of the containers in a pod spec.
 pub(crate) fn containers(spec: Option<&Json>) -> (Json, Json) {
     let all = |key: &str| {
         let containers = spec.into_iter().flat_map(|spec| spec.list("/containers"));

@@ -43,8 +43,8 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value that a field has after a change. If the field had another value before the change, also returns
-/// the old value.
+/// Returns the value of a field after a change. If the field had another value before the change, also returns the old
+/// value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));

@@ -12,7 +12,7 @@ use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
-/// The fields that ephemeral containers must not set, in the order of the errors.
+/// The fields that are not allowed in ephemeral containers, in the order of the errors.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",

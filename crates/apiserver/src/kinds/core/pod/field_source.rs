@@ -1,4 +1,4 @@
-//! Validates references to fields and resources of the pod itself, as in the downward API.
+//! Validates references to fields and resources of the pod itself, such as in the downward API.
 
 use pintle_json::Json;
 use pintle_schema::quantity;

@@ -26,8 +26,8 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template, in the same order as kube-apiserver. If the object is a template, its path must
-/// end with a dot.
+/// Returns the warnings for a pod or a template. They have the same order as in kube-apiserver. If the object is a template, its
+/// path must end with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
@@ -95,7 +95,7 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated volume plugin, in a volume or in the spec of a PersistentVolume.
+/// Warns about a deprecated volume plugin in a volume or in the spec of a PersistentVolume.
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
@@ -118,7 +118,7 @@ fn volumes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about duplicates in lists that server-side apply merges by key.
+/// Warns about duplicate items in lists that server-side apply merges by key.
 fn repeated(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {

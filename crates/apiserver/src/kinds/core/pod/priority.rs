@@ -1,4 +1,5 @@
-//! The admission plugins of pods for priority, default tolerations and RuntimeClass.
+//! The admission plugins that handle the priority, the default tolerations and the RuntimeClass of
+//! pods.
 
 use pintle_json::{Json, json};
 

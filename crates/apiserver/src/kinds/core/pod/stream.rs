@@ -68,7 +68,7 @@ fn streams(kind: &str, query: &Query) -> Json {
 }
 
 /// Returns an error for the first of these problems: the container does not exist, the pod is not scheduled, the node does not exist, the
-/// kubelet is unreachable. If the pod is not scheduled, a request for the log returns an empty log instead of an error.
+/// kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log instead of an error.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;

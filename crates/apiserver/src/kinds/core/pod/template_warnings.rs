@@ -41,7 +41,7 @@ pub(in crate::kinds) fn on_update(object: &Json, old: &Json, pointer: &str) -> V
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 
-/// Returns the warnings for the pod template at the JSON pointer `pointer`.
+/// Returns the warnings about the pod template at the JSON pointer `pointer`.
 pub(in crate::kinds) fn of(object: &Json, pointer: &str) -> Vec<String> {
     let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
     object.at(pointer).map(|template| pod(template, &path)).unwrap_or_default()

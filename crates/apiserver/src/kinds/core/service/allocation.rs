@@ -35,9 +35,9 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that this Service occupies. The store rejects a second Service with the same IP or node port.
-/// Node ports that the Service's type does not use are omitted. Several ports of the same Service can share a node port if their
-/// protocols differ.
+/// Returns the cluster IPs and node ports that this Service occupies. The store does not accept a second Service with the same cluster
+/// IP or node port. Node ports that the Service's type does not use are omitted. Several ports of the same Service can share a node
+/// port if their protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
