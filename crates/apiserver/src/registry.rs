@@ -65,7 +65,8 @@ use crate::store::{Db, Draft, History, Interner};
 /// The maximum time for which a request waits until the store reaches a later revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API that the HTTP layer calls. The registry contains the state of the server. Its methods are the verbs.
+/// The functions that the HTTP layer calls. The registry contains the state of the server. Its methods are the
+/// verbs.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,

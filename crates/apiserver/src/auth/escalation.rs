@@ -1,5 +1,4 @@
-//! Prevents privilege escalation. Prevents privilege escalation: a user who writes a role or binding can grant only permissions that the
-//! user has.
+//! Prevents privilege escalation. The user who writes a role or binding can grant only permissions that the user already has.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Encodes the body of a list while it is sent. The whole body is never in memory at the same time.
+//! Encodes the body of a list while it is sent. The complete body is never in memory.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Parses PEM blocks as Go does. Text between blocks is skipped, and so are invalid blocks.
+//! Parses PEM blocks as Go does. The parser skips invalid blocks, and text between blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -280,7 +280,7 @@ pub(crate) trait Strategy: Send + Sync {
         Pods::Unrelated
     }
 
-    /// Returns whether the objects only report something, like events. A plan does not list changes of such objects.
+    /// Returns whether the objects are only reports, such as events. A plan does not list changes of such objects.
     fn is_report(&self) -> bool {
         false
     }

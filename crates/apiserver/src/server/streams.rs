@@ -20,8 +20,9 @@ tokio::task_local! {
 /// Runs the futures of one connection's streams.
 ///
 /// The task of the connection polls each request without a body once. Most requests complete during this poll. Therefore, no other
-/// thread is woken, and several responses can be sent together. A request that is then still pending gets a separate task. This task
-/// ends when the connection ends, or when the response is overdue. If a stream is dropped before its end, it is reset.
+/// thread is woken, and several responses can be sent together. A request that is still pending after this poll gets a separate
+/// task. This task ends when the connection ends, or when the response is overdue. If a stream is dropped before its end, it is
+/// reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     /// Whether the whole latest request has been received.

@@ -12,7 +12,7 @@ struct Case {
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The record that the witness must write, without the user.
+    /// The record that the test expects from the witness, without the user.
     record: &'static str,
     /// The status code of the response if no plugin rejects the request.
     code: u16,
