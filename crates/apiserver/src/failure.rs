@@ -14,8 +14,8 @@ pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
     /// The plain text of a response that has no Status. The outermost handlers of kube-apiserver send such responses.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before the API handlers, such as authentication. Handlers before the API
-    /// handlers do not negotiate the format of their responses.
+    /// Whether the failure comes from a handler that runs before the API handlers. Handlers before the API handlers do not negotiate
+    /// the format of their responses.
     pub(crate) early: bool,
 }
 

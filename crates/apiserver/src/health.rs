@@ -9,9 +9,9 @@ use crate::store::Db;
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// The endpoints `/healthz` and `/livez`. These checks report whether the process works.
+    /// The endpoints `/healthz` and `/livez`. These endpoints report whether the process works.
     Alive,
-    /// The endpoint `/readyz`. These checks report whether the server accepts requests.
+    /// The endpoint `/readyz`. This endpoint reports whether the server accepts requests.
     Ready,
 }
 

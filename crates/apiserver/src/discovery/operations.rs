@@ -62,8 +62,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // For all paths of a custom resource, kube-apiserver writes the kind of the custom resource. The
-                // paths of its subresources are included.
+                // kube-apiserver writes the kind of the custom resource for all its paths, even for the paths of its
+                // subresources.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },

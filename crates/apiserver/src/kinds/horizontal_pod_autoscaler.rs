@@ -1,5 +1,5 @@
-//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. Objects of `autoscaling/v1` store the fields
-//! that exist only in v2 in annotations.
+//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. In objects of `autoscaling/v1`, annotations
+//! store the fields that exist only in v2.
 
 mod conversion;
 mod metric_fields;

@@ -53,8 +53,7 @@ pub(crate) enum Task {
 
 /// A step of [`Task::Steps`].
 pub(crate) enum PostStep {
-    /// Changes an object. The validation of client requests does not apply. If a concurrent write causes a conflict, the change runs
-    /// again.
+    /// Changes an object without the validation that client requests need. If a concurrent write causes a conflict, the change runs again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
     /// Changes a subresource with an internal request. The change passes validation and admission. The change can run more than once. In a
     /// dry run, the task only checks whether the change is possible.

@@ -22,8 +22,8 @@ pub(crate) struct Scale {
     /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. If there is no selector, the path is
     /// empty.
     pub(crate) label_selector: String,
-    /// Whether a custom resource definition specifies the paths. If they do, an object without the replicas field has no Scale, and a
-    /// Scale cannot be converted to other versions.
+    /// Whether a custom resource definition specifies the paths. If a definition specifies the paths, an object without the replicas
+    /// field has no Scale, and a Scale cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 

@@ -34,7 +34,7 @@ use crate::store::{
 /// might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// A new value of an object that is committed together with another object. For example, the object is a quota.
+/// A new value of an object that is committed together with another object. A quota is an example of such an object.
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,

@@ -49,8 +49,8 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum of the total length of the messages about one volume, in bytes. Longer messages would not
-/// fit into a response.
+/// The approximate maximum total length of the messages about one volume, in bytes. Longer messages would not fit
+/// into a response.
 const MAX_BYTES: usize = 64 << 10;
 /// The approximate number of pairs after which the search stops.
 const MAX_PAIRS: usize = 10_000;
