@@ -97,7 +97,7 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     /// The name of the list kind, such as `PodList`.
     pub(crate) list_kind: String,
-    /// The plural name, such as `pods`. It is also the path segment.
+    /// The plural name, such as `pods`. The plural name is also the path segment.
     pub(crate) plural: String,
     /// The singular name for kubectl, such as `pod`.
     pub(crate) singular: String,

@@ -128,7 +128,7 @@ impl Live {
     }
 
     /// Returns whether the user is allowed to cause upstream requests. Upstream requests use this server's credentials. The credentials may
-    /// have more permissions than the user has. Therefore, only administrators are allowed to cause them.
+    /// have more permissions than the user has. Therefore, only administrators are allowed to cause upstream requests.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);

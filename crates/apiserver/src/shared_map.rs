@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// only the path from the root of the tree to the changed entry.
 ///
 /// The map is a weight-balanced tree. A subtree is at most three times as heavy as its sibling. Therefore, the length
-/// of a path is logarithmic in the number of entries. It does not depend on the names or on the order of insertions.
+/// of a path is logarithmic in the number of entries. The length does not depend on the names or on the order of
+/// insertions.
 pub(crate) struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]

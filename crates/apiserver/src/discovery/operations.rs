@@ -172,7 +172,7 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns the operation ID. It is unique in the server.
+    /// Returns the operation ID. The ID is unique in the server.
     fn id(&self, verb: Verb) -> String {
         // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the group and version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };

@@ -146,8 +146,8 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks additional permissions. Some writes need them in addition to the permission for the write
-/// itself.
+/// A plugin that checks additional permissions. Some writes need these permissions in addition to the permission for
+/// the write itself.
 #[derive(Debug)]
 struct FurtherRights;
 

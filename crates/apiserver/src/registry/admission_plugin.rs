@@ -43,7 +43,7 @@ pub(crate) struct AdmissionRequest<'a> {
     pub(crate) target: &'a RequestTarget,
     /// The existing object. The old object is `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,
-    /// The new object. For a POST that stores no object, this is the body. `None` for a delete.
+    /// The new object. For a POST that stores no object, `new` is the body. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,

@@ -22,7 +22,8 @@ use crate::validate::FieldErrors;
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The audit annotations of a pod. They contain the enforced standard and the violations of the audited standard.
+/// The audit annotations of a pod. The annotations contain the enforced standard and the violations of the audited
+/// standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 

@@ -49,7 +49,7 @@ impl Served {
     }
 
     /// Returns the cost of encoding the object. For a stored object, the cost is its number of bytes. For a decoded
-    /// object, it is [`offload::ALWAYS`].
+    /// object, the cost is [`offload::ALWAYS`].
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) => stored.weight(),

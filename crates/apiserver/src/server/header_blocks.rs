@@ -141,8 +141,8 @@ impl Frames {
     }
 }
 
-/// Returns the estimated memory of a header block of this size. The estimate is high, because a single byte can refer to a whole header in
-/// the HPACK table.
+/// Returns the estimated memory of a header block of this size. The estimate is high, because a single byte of the block can refer to a
+/// whole header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }

@@ -93,8 +93,8 @@ where
 {
     type Response = Response<InProcessBody>;
     /// The error for a call to a server that has stopped. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the
-    /// server stopped before the call. It is [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during the
-    /// call.
+    /// server stopped before the call. The kind is [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during
+    /// the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 

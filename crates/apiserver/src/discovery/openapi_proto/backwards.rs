@@ -1,7 +1,7 @@
 //! Writes protobuf from the end to the start. A message is preceded by its length, but the length is known only after the message is
 //! written. A writer that starts at the end never moves bytes, even in deeply nested messages.
 
-/// The output so far. Its bytes are in reverse order.
+/// The output so far. The bytes of the output are in reverse order.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 

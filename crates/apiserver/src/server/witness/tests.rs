@@ -1,4 +1,5 @@
-//! Tests that the admission chain is called for all writes and connects. The chain can change or reject them.
+//! Tests that the admission chain is called for all writes and connects. The tests also check that the chain can
+//! change and reject requests.
 
 use http::Method;
 use pintle_json::{Json, json};

@@ -26,8 +26,8 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template. They have the same order as in kube-apiserver. If the object is a template, its
-/// path must end with a dot.
+/// Returns the warnings for a pod or a template. The warnings have the same order as in kube-apiserver. If the object is a
+/// template, its path must end with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
