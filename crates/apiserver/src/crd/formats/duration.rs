@@ -1,5 +1,5 @@
-//! Durations. A duration has Go's format (`1h30m`), or it is a text that contains a number and a unit (`3
-//! hours`, `PT1H`).
+//! Durations. A duration is a text in Go's format (`1h30m`), or any text with a number and a unit
+//! (`3 hours`, `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
