@@ -1,7 +1,7 @@
-//! Admission logic of limit ranges, resource quotas and pod security standards.
+//! The logic of the admission plugins for limit ranges, resource quotas and Pod Security Standards.
 //!
-//! The functions are pure. They take JSON and return the result or the violations. [`registry`](crate::registry) reads the store and
-//! charges the quotas.
+//! The functions are pure. The functions take JSON values and return the result or the violations. The module
+//! [`registry`](crate::registry) reads the store and charges the quotas.
 
 mod amounts;
 pub(crate) mod limits;
@@ -23,7 +23,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Returns whether the write is for this resource of the core group.
+    /// Returns whether the request writes this resource of the core group.
     fn is_of(&self, resource: &str) -> bool {
         self.resource.group.is_empty() && self.resource.resource == resource
     }

@@ -1,4 +1,4 @@
-//! The audit of a server: it records requests, their users and their results, for assertions in tests.
+//! The audit of a server. The audit records requests, their users and their results, for assertions in tests.
 
 mod log;
 
@@ -10,44 +10,45 @@ use tokio::time::Instant;
 
 use crate::verb::RequestVerb;
 
-/// The record of one request. Either the server responded to it, or the client closed the connection before the response.
+/// The record of one request. The request ended because the server responded, or because the client closed the connection before the
+/// response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// The time at which the request arrived.
     pub received: Instant,
-    /// The user name, after impersonation. Empty if the user is unknown.
+    /// The user name, after impersonation. The user name is empty if the user is unknown.
     pub user: String,
     /// The header `User-Agent` of the request.
     pub user_agent: String,
-    /// The verb. `None` for a request without a resource, such as `/version`.
+    /// The verb. The verb is `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
     /// The API group. Empty for the core group.
     pub group: String,
-    /// The plural name of the resource. Empty for a request without a resource.
+    /// The plural name of the resource. The name is empty for a request without a resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace. Empty in cluster scope and for requests across all namespaces.
+    /// The namespace. The namespace is empty in cluster scope and for requests across all namespaces.
     pub namespace: String,
     /// The name. Empty for a collection.
     pub name: String,
-    /// The HTTP status. For a watch, this is the status at the start of the response. The code is 0 if the client closed the connection
-    /// before the server had a status. A request that timed out is recorded when the server stops processing it, which can be after the
-    /// response.
+    /// The HTTP status. For a watch, this is the status with which the response starts. The code is 0 if the client closed the connection
+    /// before the server had decided on a status. A request that timed out is recorded when the server stops processing it. The server
+    /// may have sent the response before that time.
     pub code: u16,
-    /// The last write of the request, regardless of its response. `None` if the request wrote nothing. Examples are a read, a dry run, a
-    /// rejected request, and an update without changes.
+    /// The last write of the request, even if the response is an error. The write is `None` if the request wrote nothing. For example, a
+    /// read, a dry run, a rejected request, and an update without changes write nothing.
     pub committed: Option<Commit>,
-    /// The audit annotations of admission, as in kube-apiserver's audit events. For a pod, these are the enforced security standard,
-    /// `pod-security.kubernetes.io/enforce-policy`, and the violations of the audited standard,
-    /// `pod-security.kubernetes.io/audit-violations`.
+    /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
+    /// `pod-security.kubernetes.io/enforce-policy` is the enforced security standard, and `pod-security.kubernetes.io/audit-violations`
+    /// lists the violations of the audited standard.
     pub annotations: BTreeMap<String, String>,
 }
 
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. These times have the same order as the revisions, even if one request takes longer than another.
+    /// The time of the write. A later revision never has an earlier commit time, even if one request takes longer than another.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -56,10 +57,10 @@ pub struct Commit {
 /// The requests to which a server has responded so far, in the order of the responses. Created by
 /// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method keeps only matching requests.
 ///
-/// The audit drops the oldest requests when it is full (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion about
-/// an incomplete audit could pass by mistake. Therefore, methods that read the records panic if a matching request may have been dropped.
-/// They do not panic if a filter keeps only records [after](Self::committed_after) the last dropped request, or if the caller [accepts the
-/// loss](Self::despite_loss).
+/// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests are
+/// missing, an assertion could pass by mistake. Therefore, methods that read the records panic if a matching request may have been
+/// dropped. These methods do not panic if the caller [accepts the loss](Self::despite_loss). These methods also do not panic if a filter
+/// keeps only records [after](Self::committed_after) the last dropped request.
 ///
 /// # Examples
 ///
@@ -83,12 +84,12 @@ pub struct Commit {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// The time of the latest arrival or write of any dropped request.
+    /// The latest time at which a dropped request arrived or wrote something.
     lost_until: Option<Instant>,
 }
 
 impl ServerAudit {
-    /// Returns the records, in the order of the responses.
+    /// Returns the records in the order of the responses.
     ///
     /// # Panics
     ///
@@ -102,12 +103,12 @@ impl ServerAudit {
         &self.records
     }
 
-    /// Returns the number of requests that were dropped. All of them are older than the remaining records.
+    /// Returns the number of requests that were dropped. All dropped requests are older than the remaining records.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Accepts the loss of records. Later calls do not panic because of dropped requests.
+    /// Accepts the loss of records. Accepts that requests were dropped, so later calls do not panic for this reason.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -136,7 +137,7 @@ impl ServerAudit {
         self
     }
 
-    /// Keeps the requests that [wrote something](AuditRecord::committed), regardless of their responses.
+    /// Keeps the requests that [wrote something](AuditRecord::committed), even if the response is an error.
     pub fn writes(self) -> Self {
         self.only(|record| record.committed.is_some())
     }
@@ -151,7 +152,7 @@ impl ServerAudit {
         self.only(|record| record.user_agent.starts_with(prefix))
     }
 
-    /// Keeps the requests for this resource, by its plural name, including subresources.
+    /// Keeps the requests for the resource with this plural name. Requests for subresources are included.
     pub fn of(self, group: &str, resource: &str) -> Self {
         self.only(|record| record.group == group && record.resource == resource)
     }
@@ -161,12 +162,12 @@ impl ServerAudit {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after this time, regardless of their arrival.
+    /// Keeps the requests that wrote something after this time, regardless of when they arrived.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Accepts the loss if no dropped request arrived or wrote something after this time.
+    /// Accepts that requests were dropped if none of them arrived or wrote something after this time.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),
@@ -174,8 +175,8 @@ impl ServerAudit {
         }
     }
 
-    /// Returns the number of list requests for the most-listed resource. Requests are counted separately for each namespace, and for lists
-    /// across all namespaces. Each page of a list is one request.
+    /// Returns how often the resource with the most list requests was listed. Requests are counted separately for each namespace, and for
+    /// lists across all namespaces. Each page of a list is one request.
     ///
     /// # Panics
     ///
@@ -190,12 +191,12 @@ impl ServerAudit {
 }
 
 tokio::task_local! {
-    /// The last write of the current task's request.
+    /// The last write of the request that the current task serves.
     static COMMITTED: Committed;
 }
 
-/// The last write of a request so far. The server reads this value outside of the request's future, because the future may be dropped
-/// before its end.
+/// The most recent write of a request. The value is shared with the request's future, because this future may be dropped before it
+/// completes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 
@@ -215,6 +216,6 @@ pub(crate) fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // The write may come from a background controller, which has no request.
+    // A write from a background controller belongs to no request.
     let _ = COMMITTED.try_with(note);
 }

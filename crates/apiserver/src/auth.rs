@@ -38,23 +38,23 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// An authenticator that maps bearer tokens to users, for requests and for token reviews.
+/// An authenticator that maps bearer tokens to users. Requests and token reviews use it.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    /// The tokens in the token file. `None` if there is no token file. In that case, every caller is an administrator, regardless of the
-    /// token.
+    /// The tokens in the token file. The field is `None` if there is no token file. Without a token file, every caller is an
+    /// administrator, regardless of the token.
     tokens: Option<Tokens>,
     pub(crate) accounts: AccountTokens,
 }
 
 impl Authenticator {
-    /// Creates an authenticator. If a seed is given, the signing key for tokens of service accounts depends only on the seed.
+    /// Creates an authenticator. If a seed is given, the key that signs service account tokens is derived from this seed only.
     pub(crate) fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
-    /// Returns the user of a request at `now`, in seconds since the epoch. Removes the token from the WebSocket subprotocols of the
-    /// headers.
+    /// Returns the user of a request at `now`, in seconds since the epoch. Removes the bearer token from the WebSocket subprotocols in
+    /// the headers.
     pub(crate) fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
         let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {
@@ -79,12 +79,13 @@ impl Authenticator {
         }
     }
 
-    /// Returns the public key for tokens of service accounts, as a JSON Web Key.
+    /// Returns the public key for service account tokens as a JSON Web Key.
     pub(crate) fn public_key(&self) -> Option<pintle_json::Json> {
         self.accounts.public_key()
     }
 
-    /// Returns the user of a valid token, and the matching audiences. The only audience of a token from the token file is this server.
+    /// Returns the user of a valid token, and the requested audiences for which the token is valid. A token from the token file has
+    /// only one audience, which is this server.
     pub(crate) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -110,8 +111,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored, and the token is empty if two
-/// spaces precede it. A token with invalid UTF-8 matches no user.
+/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. If two spaces precede the
+/// token, the result is empty. A token with invalid UTF-8 matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock. If a test pauses tokio's clock, the wall clock is also paused.
+/// A wall clock that advances with tokio's clock. The wall clock is paused while a test pauses tokio's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -26,7 +26,7 @@ impl Clock {
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns the time of tokio's clock, for ordering and expiry.
+    /// Returns the time of tokio's clock, which is used for ordering and expiry.
     pub(crate) fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }
@@ -38,7 +38,7 @@ impl Clock {
         self.wall.saturating_add(elapsed.saturating_add(skew)).unwrap_or(self.wall)
     }
 
-    /// Returns the current time in the format of timestamps in objects.
+    /// Returns the current time in the timestamp format of objects.
     pub(crate) fn now_text(&self) -> String {
         Time(self.now()).to_string()
     }
@@ -50,7 +50,7 @@ impl Clock {
         self.skew_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Returns the current time plus `after`, in the format of timestamps in objects.
+    /// Returns the current time plus `after`, in the timestamp format of objects.
     pub(crate) fn text_after(&self, after: Duration) -> String {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
         Time(self.now().saturating_add(after).unwrap_or(Timestamp::MAX)).to_string()

@@ -38,73 +38,74 @@ pub struct ApiServerConfig {
     /// no.
     pub tls: bool,
     /// A file of users and their tokens, in the CSV format of kube-apiserver: `token,user,uid,"group1,group2"`. The server reads it once,
-    /// at startup. Members of `system:masters` have all permissions. Other users need RBAC roles. Default: no file. In that case, every
-    /// caller is an administrator.
+    /// at startup. Members of `system:masters` have all permissions. Other users need RBAC roles. Default: no file. If this field is
+    /// `None`, every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. With the same seed, they
-    /// are the same in each run. Default: `None`, which makes them random.
+    /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. With the same seed, these
+    /// values are the same in each run. Default: `None`, which makes the values random.
     ///
-    /// - Faults with a probability also use the seed. If there is no seed, they use the seed 0.
-    /// - Tokens of service accounts contain times. They are the same in each run only if [`start_time`](Self::start_time) is also set.
+    /// - Faults with a probability also use the seed. Without a seed, they use the seed 0.
+    /// - Tokens of service accounts contain times. The tokens are the same in each run only if [`start_time`](Self::start_time) is also
+    ///   set.
     /// - Anyone who knows the seed can derive the tokens and keys.
-    /// - If a seed is set, TLS keys are Ed25519 keys, which browsers reject. Without a seed, they are P-256 keys.
+    /// - If a seed is set, the TLS keys are Ed25519 keys. Browsers reject such keys. Without a seed, the TLS keys are P-256 keys.
     pub seed: Option<u64>,
-    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock,
-    /// which a test can pause.
+    /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the wall time advances with tokio's clock.
+    /// A test can pause this clock.
     pub start_time: Option<SystemTime>,
-    /// The interval between the bookmarks of a watch, if the watch allows bookmarks. Default: one minute. Minimum: one millisecond.
+    /// The interval at which a watch that allows bookmarks gets a bookmark. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
-    /// The maximum number of changes by which a watcher may lag behind. Beyond this number, the server closes the stream of the watcher.
-    /// Only changes of the watched resource count. Default: 4096. Minimum: 1.
+    /// The maximum number of changes that a watcher may lag behind. If a watcher lags further behind, the server closes its stream. Only
+    /// changes of the watched resource count towards this number. Default: 4096. Minimum: 1.
     ///
-    /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watcher must read its initial objects before
-    /// the server drops the first change after the start of the watch. Otherwise, the server closes the stream.
+    /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watcher must read all initial objects before
+    /// the server drops the first change since the start of the watch. If the watcher is slower, the server closes the stream.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. Clients of the earlier
-    /// server then get the error that their versions are too old, and re-list. With a lower value, watches of these clients would wait
-    /// until the new server reaches their versions.
+    /// If a server replaces an earlier server, this version must be above all versions that the earlier server returned. Clients of the
+    /// earlier server then get the error that their resource versions are too old, and they list again. If the version is too low, watches
+    /// of these clients wait until the new server reaches their versions.
     pub first_revision: u64,
     /// The maximum number of changes to keep for each resource. Default: 100 000. In addition, each write drops up to a thousand changes
-    /// that are older than five minutes. The last change of a resource is always kept. A watch or list fails if it starts at a version
-    /// whose changes have been dropped.
+    /// that are more than five minutes old. The last change of a resource is always kept. A watch or list fails if it starts at a resource
+    /// version whose changes have been dropped.
     pub history: usize,
-    /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. Above the limit, the server
-    /// drops the oldest changes first. It closes each watch that has not read a dropped change yet. The last change of a resource is always
-    /// kept.
+    /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. If the limit is exceeded, the
+    /// server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes this watch. The last change
+    /// of a resource is always kept.
     ///
-    /// A separate cache of half this size stores other encodings of current and past objects: protobuf, metadata only, and table rows. When
-    /// the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding, it creates the
-    /// encoding again. For a list in protobuf, the server encodes each such object twice, because the body begins with its length.
+    /// A separate cache with half of this limit stores other encodings of current and past objects: protobuf, metadata only, and table
+    /// rows. When the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding, it creates
+    /// the encoding again. For a list in protobuf, the server encodes each evicted object twice, because the body begins with its length.
     pub history_bytes: usize,
-    /// The approximate memory limit for request bodies that are being received or served, in bytes. Default: 256 MiB,
-    /// plus one eighth that is reserved for bodies of at most 64 KiB.
+    /// The approximate memory limit for request bodies that are being received or processed, in bytes. Default: 256 MiB, plus one eighth
+    /// that is reserved for bodies of at most 64 KiB.
     ///
-    /// Above the limit, the server aborts the oldest large body that is still incomplete. The client of this request gets status 429, with
-    /// a retry after one second. A single body may have at most 3 MiB.
+    /// Above the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request gets
+    /// status 429 and the advice to retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server uses at most half of the number of files that the process
-    /// may open at startup. The other half remains for all other uses. When the limit is reached, further clients wait until a connection
-    /// closes.
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number to at most half of the
+    /// number of files that the process may open. The other half of the files remains for the rest of the process. When the limit is
+    /// reached, new clients wait until a connection closes.
     pub connections: usize,
-    /// The optional controllers to run. Default: all. The controllers for custom resource definitions and the Service `kubernetes` always
-    /// run.
+    /// The optional controllers to run. Default: all. The controllers for custom resource definitions and the controller for the Service
+    /// `kubernetes` always run.
     pub controllers: Controllers,
     /// Whether to serve coordinated leader election, like kube-apiserver with the feature gate `CoordinatedLeaderElection` and
     /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If enabled, LeaseCandidates are served, and leases keep `strategy`
     /// and `preferredHolder`. The server does not assign leases, because this is the task of a controller.
     pub coordinated_leader_election: bool,
-    /// Whether the server runs on a separate thread with a separate runtime. Default: no, which means that the server runs on the runtime
-    /// that starts it. On that runtime, the server yields to other tasks every few milliseconds, even during long lists and with large
-    /// bodies. On its own thread, the server delays no other task, but each request costs two thread switches.
+    /// Whether the server runs on a separate thread with a separate runtime. Default: no. The server then runs on the runtime that starts
+    /// it. On that runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large bodies. On
+    /// its own thread, the server does not delay other tasks, but each request needs two thread switches.
     ///
-    /// On its own thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, this does not affect the
-    /// server's timestamps and deadlines. [The audit](crate::ApiServer::audit) also uses the machine's clock.
+    /// On its own thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, the server's timestamps and
+    /// deadlines do not change. [The audit](crate::ApiServer::audit) also uses the machine's clock.
     ///
     /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle, even while the server's thread works. A call
-    /// [in process](crate::ApiServer::in_process) prevents the jump until its response is complete, unless the call is a watch. A call over
-    /// a socket does not prevent the jump, so the client's deadlines can pass immediately.
+    /// [in process](crate::ApiServer::in_process) that is not a watch prevents this jump until its response is complete. A call over a
+    /// socket does not prevent the jump, so the client's deadlines can expire immediately.
     pub own_thread: bool,
     /// The maximum number of requests that [the audit](crate::ApiServer::audit) keeps. Default: 10 000. The audit keeps fewer requests if
     /// they take more than 32 MiB.

@@ -1,4 +1,4 @@
-//! Discovery documents of groups, versions and resources, and OpenAPI documents.
+//! Discovery documents for groups, versions and resources, and OpenAPI documents.
 
 mod aggregated;
 mod documents;
@@ -21,12 +21,12 @@ pub(crate) use openapi::inlined;
 
 use crate::kinds::{Kind, ServedSubresource};
 
-/// Returns the ETag of a document, without quotes. It has 128 upper-case hexadecimal digits.
+/// Returns the ETag of a document, without quotes. The ETag has 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Returns the `storageVersionHash` of a kind. Returns `None` if its objects are not stored.
+/// Returns the `storageVersionHash` of a kind. Returns `None` if the objects of the kind are not stored.
 fn storage_version_hash(kind: &Kind) -> Option<String> {
     use base64::Engine as _;
     let stored = kind.stored_version.as_ref()?;
@@ -34,8 +34,8 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns the group, version and kind of a subresource. Returns `None` if group and version are the same as for the
-/// resource.
+/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the same group and
+/// version as the resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

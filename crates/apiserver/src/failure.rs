@@ -8,14 +8,14 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// The failure of a request. It contains the data of the response.
+/// The failure of a request. The failure contains the data of the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
-    /// The plain text of the response, if the response has no Status. The outermost handlers of kube-apiserver send such responses.
+    /// The plain text of a response that has no Status. The outermost handlers of kube-apiserver send such responses.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure comes from a handler that runs before the API handlers. Handlers before the API handlers do not negotiate the
-    /// format of their responses.
+    /// Whether the failure comes from a handler that runs before the API handlers. Handlers before the API handlers do not negotiate
+    /// the format of their responses.
     pub(crate) early: bool,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body. Handlers that run before the API handlers send this failure.
+    /// Creates a 404 failure with a plain text body. Handlers before the API handlers send this failure.
     pub(crate) fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -70,7 +70,7 @@ impl Failure {
             .with(StatusDetails::default())
     }
 
-    /// Creates a failure for a method that the resource does not support.
+    /// Creates a failure for a method that the resource does not allow.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
             .with(StatusDetails::default())
@@ -149,7 +149,7 @@ impl Failure {
     /// Creates a 422 failure with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // If an error occurs several times, the message contains it once, and the causes contain each occurrence.
+        // If an error occurs several times, the message contains it once, but the causes contain each occurrence.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -212,8 +212,8 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not
-    /// specify a number.
+    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not specify the number of
+    /// seconds.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)
@@ -225,12 +225,12 @@ impl Failure {
     }
 }
 
-/// Creates details with the name, group and kind of an object.
+/// Creates the details of a failure, with the name, group and kind of an object.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }
 
-/// Quotes a text in the way Go's `%q` does.
+/// Quotes a text like Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

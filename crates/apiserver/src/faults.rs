@@ -1,4 +1,4 @@
-//! Scripted faults. Rules state which requests fail, in which way and how often.
+//! Scripted faults. A rule states which requests fail, how they fail, and how often.
 
 mod rule;
 
@@ -17,7 +17,8 @@ use crate::verb::RequestVerb;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock the time windows of rules use. If no runtime is set, a rule uses the clock of the thread that adds the rule.
+    /// The runtime whose clock determines when rules start to apply and expire. If no runtime is set, a rule uses the clock of the thread
+    /// that adds the rule.
     runtime: OnceLock<Handle>,
 }
 
@@ -25,18 +26,18 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// The number of times that each rule has fired. The key is the number in its [`RuleId`].
+    /// The number of times that each rule has fired. The key is the number in the rule's [`RuleId`].
     hits: Vec<u64>,
 }
 
-/// The identity of a rule that was added to a server.
+/// The ID of a rule that was added to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
 /// The attributes of a request that rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// The verb. `None` for a request without a resource.
+    /// The verb. The resource is `None` for a request without a resource.
     pub(crate) verb: Option<RequestVerb>,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
@@ -45,22 +46,22 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. Empty if the read requests the newest state.
+    /// The `resourceVersion` of a read. The version is empty if the read requests the newest state.
     pub(crate) version: &'a str,
 }
 
-/// The effect of the rules on a request before it is served.
+/// What the rules change in a request before it is served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// Serve the request, and then send this answer instead of the real response.
+    /// Serve the request, and then send this answer instead of the response.
     pub(crate) lose_answer: Option<Answer>,
-    /// Read from this view of the store.
+    /// Serve the read from this view of the store.
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store that does not show the latest state.
+/// A view of the store that can show an older state than the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// The view shows the state at this revision.
@@ -96,11 +97,11 @@ impl Lagging {
 /// The effect of a rule on one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// The watch begins with the error for an expired revision.
+    /// The watch starts with the error for an expired revision.
     Expired,
     /// The connection is cut after this many frames.
     CutAfter(u32),
-    /// The connection is cut in the middle of the frame after this many frames.
+    /// After this many frames, the connection is cut in the middle of the next frame.
     CutMidFrame(u32),
     /// The watch sends nothing after this many frames.
     SilentAfter(u32),
@@ -111,7 +112,7 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Makes the time windows of rules use the clock of this runtime. Later calls have no effect.
+    /// Makes the time windows of rules depend on the clock of this runtime. Later calls have no effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
@@ -122,33 +123,35 @@ impl Faults {
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each rule has a separate random source, so a rule does not influence the choices of other rules.
+        // Each rule has a separate random source, so one rule does not influence the random choices of another.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(Armed::new(id, rule, random));
         id
     }
 
-    /// Removes a rule. Watches that lag because of the rule send the missing events that are still in the history.
+    /// Removes a rule. Watches that lag because of the rule then send the events that they have not sent yet, if these events are still in
+    /// the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. Lagging watches send the missing events that are still in the history.
+    /// Removes all rules. Watches that lag then send the events that they have not sent yet, if these events are still in the history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
-    /// Returns the number of times that rules have fired so far, for all rules together.
+    /// Returns the total number of times that all rules have fired so far.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
 
-    /// Returns the number of times that this rule has fired so far. The rule may have been removed.
+    /// Returns the number of times that this rule has fired so far. The count remains available after the rule is removed.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns whether a rule could match a create by its name. If it returns false, the caller need not read the name from the body.
+    /// Returns whether a rule could match a create request by the object's name. If the result is false, the caller need not read the name
+    /// from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
@@ -181,8 +184,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that begins. At most one `Lag` rule fires. At most one of the rules that end or silence the watch
-    /// fires.
+    /// Applies the rules to a watch that starts. At most one [`Fault::Lag`] rule fires. Of the rules that end or silence the watch, at most
+    /// one fires.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

@@ -1,4 +1,5 @@
-//! Fuzz targets for the programs in `crates/fuzz/` and the tests below. Each function panics if an invariant is violated.
+//! Fuzz targets. The programs in `crates/fuzz/` and the tests below call them. Each function panics if an invariant is
+//! violated.
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
@@ -15,12 +16,13 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a continue token, and then encodes and decodes the result. Panics if this changes the token.
+/// Decodes a continue token, encodes the result, and decodes it again. Panics if the second result differs from
+/// the first.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }
 
-/// Evaluates a JSONPath. The input has the JSONPath in the first line, and JSON in the other lines.
+/// Evaluates a JSONPath. The first line of the input is the JSONPath, and the other lines are JSON.
 pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
@@ -31,12 +33,12 @@ pub fn json_path(bytes: &[u8]) {
     }
 }
 
-/// Parses a certificate request, as DER and as PEM.
+/// Parses a certificate request in the encodings DER and PEM.
 pub fn certificate_request(bytes: &[u8]) {
     kinds::fuzz_certification_request(bytes);
 }
 
-/// Parses the path, the query and the `Accept` header of a request. The input has one line for each.
+/// Parses the path, the query and the `Accept` header of a request. The input has one line for each of the three.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');
@@ -50,7 +52,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on how the bytes are split.
+/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on where the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }

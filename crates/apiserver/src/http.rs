@@ -1,4 +1,4 @@
-//! The HTTP layer. It creates a response from the head and the body of a request.
+//! The HTTP layer. The HTTP layer creates a response from the head and the body of a request.
 //!
 //! [`respond`] applies the checks in kube-apiserver's order, because the response contains only the first failure. This order is: path,
 //! `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding.
@@ -54,30 +54,30 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
-    /// The path and query as received.
+    /// The path and query in their original spelling.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// The flow schema and priority level. `None` until the user is known.
+    /// The flow schema and priority level. The flow is `None` until the user is known.
     flow: Option<auth::Flow>,
-    /// The verb, if the request is for a resource.
+    /// The verb of a request for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, for RBAC and fault rules. A list or watch has this name if its field selector selects a single name.
+    /// The name of the object, as used by RBAC and fault rules. For a list or watch, this is the name that its field selector selects.
     object: String,
-    /// The view of the store for reads. `None` unless a scripted fault selects a view.
+    /// The view of the store from which reads are served. The view is `None` unless a scripted fault selects a view.
     view: Option<View>,
-    /// Warnings for the client. They are sent regardless of the outcome.
+    /// Warnings for the client. The warnings are sent with every response, even if the request fails.
     pub(crate) warnings: Vec<String>,
-    /// The size of the stored object that the request writes, in bytes. Zero if there is no stored object.
+    /// The size of the stored object that the request changes, in bytes. The size is zero if there is no stored object.
     weight: usize,
-    /// The cost of the kind's schema. The unit is the time to process one byte of a body.
+    /// The cost of validating an object against the kind's schema. The unit of cost is the time to process one byte of a body.
     schema_weight: usize,
-    /// The budget for the bodies of all requests.
+    /// The memory budget that the bodies of all requests share.
     bodies: Arc<BodyBudget>,
     /// The connection, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// The protocol to run on the connection after a response 101.
+    /// The protocol that runs on the connection after a response with status 101.
     socket: Option<Socket>,
 }
 
@@ -106,7 +106,7 @@ impl Call {
         (call, incoming)
     }
 
-    /// Returns a header as text. Returns an empty text if the header is absent or is not valid text.
+    /// Returns a header as text. Returns the value of a header. The result is empty if the header is absent or is not valid text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -140,7 +140,7 @@ impl Call {
     }
 }
 
-/// The time at which the whole response must be sent. It also applies if the client does not read the response.
+/// The time by which the whole response must be sent. The deadline also applies if the client does not read the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request.
@@ -157,13 +157,13 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. Also returns the socket to run on the connection if the request was upgraded to a
-/// WebSocket. This function does not fail, because errors become responses.
+/// Serves one request and returns the response. If the request was upgraded to a WebSocket, also returns the socket that must run on the
+/// connection. This function does not fail, because errors become responses.
 ///
-/// The response is always ready at the deadline. An offloaded step that is still running at the deadline continues to its end, but writes
-/// nothing.
+/// The response is always ready at the deadline. If an offloaded step is still running at the deadline, it continues to its end, but
+/// writes nothing to the store.
 ///
-/// Calls `deadline` with the deadline of the response, if it has one.
+/// If the response has a deadline, calls `deadline` with this time.
 ///
 /// # Cancel safety
 ///
@@ -200,13 +200,13 @@ pub(crate) async fn respond(
     }
 }
 
-/// The values that the server needs after the response to a request has begun.
+/// The values that the server needs after it has started the response to a request.
 struct Ongoing {
-    /// The guard that writes the audit record. The caller must record in it whether the response was in time.
+    /// The guard that writes the audit record. The caller must record in the guard whether the response was in time.
     audited: AuditGuard,
     /// The socket to run on the upgraded connection.
     socket: Option<Socket>,
-    /// The time at which the watch ends. `None` unless the response is a watch, whose body sends the frames.
+    /// The time at which the watch ends. The time is `None` unless the response is a watch, whose body sends the frames.
     ends: Option<Instant>,
 }
 
@@ -241,15 +241,15 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// A guard that writes the metrics and the audit record of a request when it is dropped. It also writes them if the future of the request
-/// is dropped before the response.
+/// A guard that writes the metrics and the audit record of a request when it is dropped. The metrics and the record are also written if
+/// the future of the request is dropped before the response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
     received: Instant,
     committed: Committed,
     code: u16,
-    /// Whether the response was ready before the deadline.
+    /// Whether the response was complete before the deadline.
     in_time: bool,
 }
 
@@ -290,12 +290,13 @@ impl Drop for AuditGuard {
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// The time limit. `None` for watches and other streams.
+    /// The time limit. The limit is `None` for watches and other streams.
     limit: Option<Duration>,
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores verb, target and object name in the call.
+    /// Reads the request info from the path, method and query of a request. Also stores the verb, the target and the object name in the
+    /// call.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -322,8 +323,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // The bytes that `read` returns own a processing permit. Drop them immediately. Otherwise, a fault that delays the request
-            // would keep the permit.
+            // The bytes that `read` returns include a permit to process them. Drop them immediately. While a fault delays the request, the
+            // bytes would otherwise keep the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -404,7 +405,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb for RBAC rules. For a path that does not name a resource, this verb is the method.
+/// Returns the verb for RBAC rules. If a path does not name a resource, the verb is the HTTP method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -413,7 +414,7 @@ fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// Returns the name of the object in the path. For a list or watch, returns the name that its field selector selects.
+/// Returns the name of the object in the path. For a list or watch, returns the name that the field selector selects.
 fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
@@ -437,7 +438,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     auth::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
-/// Returns the attributes that are compared with fault rules.
+/// Returns the attributes that fault rules can match.
 fn fault_request(call: &Call) -> faults::Request<'_> {
     let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
@@ -453,7 +454,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// The default and maximum time limit of a request.
+/// The default time limit of a request, which is also the maximum.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the time limit of a request, or `None` for streams. `timeout=` must be a duration in Go's syntax.
@@ -488,7 +489,7 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// Adds the headers of all responses. `audit_id` is the ID that the client sent, if there is one.
+/// Adds the headers of all responses. `audit_id` is the ID that the client sent, if it sent one.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -498,11 +499,12 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum total length of all warnings, in characters. If they are longer, each warning is truncated first.
+/// The maximum total length of all warnings, in characters. If the warnings are longer, each warning is truncated first.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Returns the headers of the distinct warnings, in order. The length of the headers is within kube-apiserver's limits.
+/// Returns a header for each distinct warning, in the original order. The total length of the headers stays within kube-apiserver's
+/// limits.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();

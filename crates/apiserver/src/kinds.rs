@@ -1,6 +1,6 @@
-//! The kinds that the server serves, with their names, stores and rules.
+//! The kinds that the server serves. Each kind has names, a place in the store, and rules.
 //!
-//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds, to which custom resource definitions add kinds at run
+//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to it at run
 //! time. The names and flags of a kind are fields of its [`Kind`]. All its other rules are in its [`Strategy`].
 
 use std::sync::{Arc, OnceLock};
@@ -87,7 +87,7 @@ pub(crate) use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, 
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
-/// A resource in one version. It has all the data that the generic handlers need to serve the resource.
+/// A resource in one version. A kind contains all data that the generic handlers need to serve the resource.
 #[derive(Clone)]
 pub(crate) struct Kind {
     /// The API group. Empty for the core group.
@@ -97,7 +97,7 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     /// The name of the list kind, such as `PodList`.
     pub(crate) list_kind: String,
-    /// The plural name, which is the path segment, such as `pods`.
+    /// The plural name, such as `pods`. The plural name is also the path segment.
     pub(crate) plural: String,
     /// The singular name for kubectl, such as `pod`.
     pub(crate) singular: String,
@@ -106,11 +106,11 @@ pub(crate) struct Kind {
     /// The categories that kubectl accepts, such as `all`.
     pub(crate) categories: Vec<String>,
     pub(crate) scope: Scope,
-    /// The verbs, in the order of the discovery document.
+    /// The verbs of the kind, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// The name under which the objects are stored. Kinds that serve the same objects in different forms have the same name here.
+    /// The name under which the store keeps the objects. Kinds that serve the same objects in different forms have the same store name.
     pub(crate) store: GroupResource,
-    /// The storage version, which the hash in discovery depends on. `None` if the objects are not stored.
+    /// The storage version, from which the hash in discovery is computed. The version is `None` if the objects are not stored.
     pub(crate) stored_version: Option<GroupVersion>,
     pub(crate) subresources: Vec<ServedSubresource>,
     pub(crate) conduct: Conduct,
@@ -128,34 +128,35 @@ pub(crate) struct Kind {
 pub(crate) struct ServedSubresource {
     pub(crate) subresource: Subresource,
     pub(crate) verbs: Vec<Verb>,
-    /// The kind of request and response bodies, if it differs from the kind of the object.
+    /// The kind of request and response bodies, if it is not the kind of the object.
     pub(crate) kind: Option<GroupVersionKind>,
 }
 
-/// Flags that change the behaviour of the generic handlers for a kind.
+/// Flags that determine how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// The server maintains `metadata.generation`. It is 1 at creation and increases by 1 with each change of the desired state.
+    /// The server maintains `metadata.generation`. The generation is 1 at creation and increases by 1 with each change of the desired
+    /// state.
     pub(crate) generation: bool,
-    /// A PUT of an absent object creates it.
+    /// If a PUT request names an object that does not exist, the object is created.
     pub(crate) creates_on_update: bool,
     /// A PUT needs a resourceVersion.
     pub(crate) needs_version: bool,
-    /// The response to a DELETE is the object instead of a Status.
+    /// The response to a DELETE is the deleted object instead of a Status.
     pub(crate) returns_deleted: bool,
-    /// A DELETE has a grace period.
+    /// A DELETE request can have a grace period.
     pub(crate) graceful: bool,
-    /// A DELETE without a propagation policy orphans the dependents.
+    /// A DELETE request without a propagation policy orphans the dependents.
     pub(crate) orphans: bool,
-    /// No object is stored, and a POST returns a computed response.
+    /// A POST returns a computed response and stores no object.
     pub(crate) transient: bool,
     /// The kind is a custom resource whose definition is being deleted. Creates are rejected.
     pub(crate) terminating: bool,
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. Its objects are not stored, and no rules apply to
-    /// them.
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. The objects of this kind are not stored, and no rules
+    /// apply to them.
     pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -179,7 +180,7 @@ impl Kind {
         }
     }
 
-    /// Returns this kind in another version with the same schema. The other version exists only in request and response bodies.
+    /// Returns the same kind in another version with the same schema. The other version exists only in request and response bodies.
     pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -220,11 +221,12 @@ impl Kind {
 
     /// Returns a 422 failure for an object of this kind.
     pub(crate) fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
-        // As in kube-apiserver, errors about events of both groups name the core group.
+        // As in kube-apiserver, errors name the core group for events of both groups.
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs for discovery. Create, patch and update are omitted while the custom resource definition is being deleted.
+    /// Returns the verbs for discovery. The verbs create, patch and update are omitted while the custom resource definition is being
+    /// deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<Verb> {
         let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
         self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
@@ -238,12 +240,12 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns whether `/status` is served. If it is, writes of the object ignore the status.
+    /// Returns whether `/status` is served. If it is served, writes of the object ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the columns of the kind's tables. `None` means that tables have only the columns name and age.
+    /// Returns the columns of this kind's tables. If the result is `None`, tables have only the columns name and age.
     pub(crate) fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
@@ -275,7 +277,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Returns whether it is already known that the object needs no conversion.
+    /// Returns whether the object is already known to need no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -284,13 +286,13 @@ impl Kind {
         }
     }
 
-    /// Returns the cost of converting the object. The unit is the time to process one byte of a body. The cost is 0 if no conversion is
-    /// needed.
+    /// Returns the cost of converting the object. The unit of cost is the time to process one byte of a body. The cost is 0 if no
+    /// conversion is needed.
     pub(crate) fn showing_weight(&self, stored: &Stored) -> usize {
         if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// Returns the stored object after converting it to this version.
+    /// Converts the stored object to this version and returns it.
     pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }

@@ -24,9 +24,10 @@
 //!
 //! # Main types
 //!
-//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It ends when it is [shut down](ApiServer::shutdown) or dropped.
-//! - A [`Plan`] is a server that reads from a live cluster. It reports the changes that a controller would make, and never writes to the
-//!   cluster.
+//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. The server stops when it is [shut down](ApiServer::shutdown) or
+//!   dropped.
+//! - A [`Plan`] is a server that reads from a live cluster. A plan reports the changes that a controller would make, and never writes to
+//!   the cluster.
 //! - A [`CrdChecker`] checks which custom resources a definition accepts, without a server.
 //! - A [`faults::Rule`] injects a fault into some requests, a limited number of times. Rules are added with [`ApiServer::faults`].
 //!
@@ -47,20 +48,21 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a pure engine. It has one sequence of revisions for all resources, and no clock, lock or task. `Db` puts the store behind a
-//! lock, and also publishes the current state for lock-free reads. Lists at an old revision, pages, watches and bookmarks read from the
-//! store.
+//! The store is a data structure without side effects. The store has one sequence of revisions for all resources, and uses no clock, lock
+//! or task. `Db` puts the store behind a lock, and also publishes the current state for lock-free reads. Lists at an old revision, later
+//! pages, watches and bookmarks read from the store.
 //!
-//! A write attempt in `registry/` never awaits. Therefore, each write is complete or has no effect, even if the future of the request is
-//! dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields during its scan, and a
-//! `deletecollection` yields between two objects.
+//! In `registry/`, an attempt to write never awaits. Therefore, a write is either complete or has no effect, even if the future of the
+//! request is dropped. Long operations yield to other tasks. A write yields between two attempts, a list yields while it scans objects, and
+//! a `deletecollection` yields between two objects.
 //!
-//! In addition to the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
+//! Each connection, the accept loop and each controller (`background/`) have a separate task. Controllers establish custom resource
 //! definitions, collect garbage, delete the contents of deleted namespaces, aggregate cluster roles, check the types in
-//! ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same handlers as the requests
-//! of clients.
+//! ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same handlers as client
+//! requests.
 
-/// Fails to compile if one of these types implements `Debug`. Their values may contain a Secret or a token, which must not appear in logs.
+/// A check that fails to compile if one of these types implements `Debug`. The values of these types may contain a Secret or a token.
+/// Secrets and tokens must not appear in logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {
@@ -117,7 +119,7 @@ pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError
 pub use verb::{RequestVerb, UnknownVerb};
 pub use wait::{consistently, eventually};
 
-// Runs the examples of the README as tests.
+// Runs the README examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

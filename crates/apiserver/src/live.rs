@@ -1,12 +1,14 @@
-//! The upstream cluster of a plan. The server mirrors the objects of this cluster until they are written in the plan.
+//! The upstream cluster from which a plan reads. The server copies the objects of this cluster and follows their changes. After the plan
+//! writes an object, the server no longer follows this object's upstream changes.
 //!
 //! Before a request is served, the objects that it needs are loaded from the upstream cluster:
 //!
-//! - A single object is read again for each request, unless its collection is watched.
-//! - The first list, watch or create in a collection loads the whole collection. After that, the server watches the collection.
-//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot answer them.
+//! - A request for a single object reads the object again, unless its collection is watched.
+//! - The first list, watch or create in a collection loads the whole collection. After the load, the server watches the collection.
+//! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot create the responses
+//!   itself.
 //!
-//! The server never writes to the upstream cluster. Only requests of this server's administrators cause upstream requests.
+//! The server never writes to the upstream cluster. Only requests from administrators of this server cause upstream requests.
 
 mod follow;
 mod forward;
@@ -37,33 +39,33 @@ use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, UpstreamObject, key};
 
-/// The timeout for loading the objects that a request needs, and for each upstream request.
+/// The timeout for loading all objects that a request needs, and for each upstream request.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and the loading state of its collections.
+/// The upstream cluster, and which of its collections are loaded.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set when the collection is loaded.
+    /// The requested collections. The cell that belongs to a collection is set when the collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are completely loaded and watched. The lock must be held while an object is mirrored. Otherwise, watchers could
-    /// miss an object that arrives while its collection becomes complete.
+    /// The collections that are fully loaded and watched. This lock must be held while an object is copied from upstream. Otherwise,
+    /// watchers could miss an object that is copied while the load of its collection completes.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The runtime of this server. The future of a request can run on another runtime.
+    /// The runtime of this server. The future of a request can be polled on another runtime.
     runtime: Handle,
 }
 
-/// The objects of a resource in one namespace. An empty namespace means all namespaces, or cluster scope.
+/// The objects of one resource in a namespace. An empty namespace means all namespaces, or cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// The server that answers a request.
+/// The server that must answer the request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
@@ -74,14 +76,15 @@ enum Route {
 enum TimeoutScope {
     /// The timeout applies to the whole response.
     Whole,
-    /// The timeout applies only to the head, because a watch continues until the client stops reading.
+    /// The timeout applies only to the response head, because a watch continues until the client stops reading.
     Head,
-    /// There is no timeout. The response to a log request can begin as late as the first line of the log.
+    /// There is no timeout. The response to a log request may begin only when the first line is logged.
     Nothing,
 }
 
 impl Live {
-    /// Makes `registry` a mirror of the upstream cluster. The registry must be empty. Background tasks run on the current runtime.
+    /// Makes `registry` copy its objects from the upstream cluster. The registry must be empty. Background tasks run on the current
+    /// runtime.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -102,7 +105,7 @@ impl Live {
         self.load_collection(definitions, "").await
     }
 
-    /// Serves a request. Either calls [`respond`](crate::http::respond), or forwards the request to the upstream cluster.
+    /// Serves a request. Answers the request with [`respond`](crate::http::respond), or forwards it to the upstream cluster.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -124,32 +127,32 @@ impl Live {
         }
     }
 
-    /// Returns whether the user may cause upstream requests. Upstream requests use the credentials of this server, which may have more
-    /// permissions than the user. Therefore, only administrators may cause them.
+    /// Returns whether the user is allowed to cause upstream requests. Upstream requests use this server's credentials. The credentials may
+    /// have more permissions than the user has. Therefore, only administrators are allowed to cause upstream requests.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. Returns the server that must answer the request.
+    /// Loads the objects that a request needs. Returns the server that must respond to the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // If the plan contains a written definition, only this server can create the discovery documents.
+            // If the plan contains a definition that it wrote, only this server can create the discovery documents.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Do not send the names `.` and `..` upstream. No object has one of these names, and the upstream client could normalize the path.
+        // The names `.` and `..` are not sent upstream. No object has such a name, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            // A GET through a proxy is not forwarded, because it can have any effect.
+            // A GET request through a proxy is not forwarded, because it can have side effects.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
                 Ok(Route::Upstream(timeout_scope(&path, uri)))
@@ -157,7 +160,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // Forward the request if its response does not come from stored objects.
+        // A request is forwarded if its response does not depend on stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -183,8 +186,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of a write, and the objects that the rules for the write read. If the upstream cluster does not permit reading
-    /// an object, the plan treats the object as absent.
+    /// Loads the namespace of the object to write, and the objects that the rules for the write read. If the upstream cluster does not
+    /// permit the plan to read an object, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -194,7 +197,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // Ignore a 403, because a client that may not read the namespace may still have permissions inside the namespace.
+                // A 403 is ignored, because a client that may not read the namespace may still have permissions inside the namespace.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));
@@ -212,7 +215,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads one object, unless it was written in the plan or its collection is watched.
+    /// Loads one object. Does nothing if the object was written in the plan, or if its collection is watched.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
@@ -234,7 +237,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection, unless it is already loaded. If the future is dropped, loading continues.
+    /// Loads a collection. Does nothing if the collection is already loaded. If the future is dropped, the load continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -251,7 +254,7 @@ impl Live {
         loaded.await.ok().flatten().unwrap_or_else(|| Err(Refusal::timeout()))
     }
 
-    /// Mirrors an object of the upstream cluster. Ignores an object without a name.
+    /// Copies an object of the upstream cluster into the store. An object without a name is ignored.
     fn mirror(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
@@ -267,8 +270,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the objects in this version.
-    /// Returns `None` if the resource comes from a definition that was created in the plan.
+    /// Returns the kind in the version that the upstream cluster uses to store its objects. The plan reads the objects from the upstream
+    /// cluster in this version. Returns `None` if the resource comes from a definition that was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -298,7 +301,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Returns whether `complete` contains the collection, or the resource in all namespaces.
+/// Returns whether `complete` contains the collection, or the collection of the same resource in all namespaces.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -307,12 +310,13 @@ fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// Returns the resourceVersion of an object. Returns 0 if it is not a number.
+/// Returns the resourceVersion of an object. Returns 0 if the resourceVersion is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns the timeout scope of a forwarded read. Watches and logs, including logs without `follow`, last until the client stops reading.
+/// Returns how the timeout applies to a forwarded read. Responses to watches and log requests (even without `follow`) last until the client
+/// stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -63,7 +63,7 @@ enum Command {
     },
 }
 
-/// A controller. Its name on the command line is its name in the flags of kube-controller-manager, or a short form of this name.
+/// A controller. On the command line, it has the name that kube-controller-manager's flags use, or a short form of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -92,7 +92,7 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // Ignore a failed write to standard error, because it cannot be reported.
+            // A failed write to standard error is ignored, because it cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
@@ -161,12 +161,14 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // The signal handlers are installed before the URL is printed. Without them, a signal would end the process without a snapshot.
+    // The signal handlers are installed before the program prints its URL. Without the handlers, a signal would end the process before it
+    // writes the snapshot.
     let stopped = platform::stop_signal()?;
     writeln!(std::io::stdout(), "{}", server.url())?;
     stopped.await;
     if let Some(path) = &arguments.snapshot {
-        // Write the snapshot to a new file, and then rename it. Therefore, the old snapshot is kept if the write fails.
+        // The snapshot is written to a new file, which then replaces the old file. Therefore, the old snapshot is kept if the write
+        // fails.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
@@ -176,7 +178,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes a file with secrets. Only its owner can read it, even if the file already existed with a wider mode.
+/// Writes a file with secrets. Only the owner of the file can read it, even if the file already existed with a less strict mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     platform::only_for_owner(&mut options);
@@ -196,9 +198,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
 
 /// Returns the first revision of the server: the number of tenths of a second since 2026.
 ///
-/// The revision is above all versions of an earlier server on the same port, unless that server had more than ten writes per second on
-/// average. Therefore, clients of the earlier server re-list. For a decade, the revision stays below 2^32, like the versions of real
-/// clusters. Some tools treat larger values as the far future.
+/// The revision is above all versions of an earlier server on the same port, unless the earlier server had more than ten writes per
+/// second on average. Therefore, clients of the earlier server list again. For ten years, the revision stays below 2^32, like the
+/// versions of real clusters. Some tools treat greater values as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -214,8 +216,8 @@ mod platform {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use tokio::signal::unix::{SignalKind, signal};
 
-    /// Raises the limit of open files to the maximum that the system allows. Many systems start programs with a limit of 1,024, because
-    /// some programs still use `select`.
+    /// Raises the limit of open files to the maximum that the operating system allows. Many systems start programs with a limit of 1,024,
+    /// because some programs still use `select`.
     pub(super) fn raise_open_files() {
         let limit = getrlimit(Resource::Nofile);
         if limit.current != limit.maximum {
@@ -226,7 +228,7 @@ mod platform {
         }
     }
 
-    /// Installs the handlers of SIGTERM and SIGINT. The returned future ends at the first of these signals.
+    /// Installs handlers for SIGTERM and SIGINT. The returned future completes at the first of these signals.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(async move {
@@ -241,7 +243,8 @@ mod platform {
         options.mode(0o600);
     }
 
-    /// Changes the mode of a file that already existed. A special file, such as a pipe, has no mode to change.
+    /// Changes the mode of the file, because the file may already have existed with another mode. A special file, such as a pipe, has no
+    /// mode to change.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         match file.metadata()?.is_file() {
             true => file.set_permissions(Permissions::from_mode(0o600)),
@@ -250,7 +253,7 @@ mod platform {
     }
 }
 
-/// Windows has no limit of open files to raise. A new file gets the permissions of its folder.
+/// Windows has no limit of open files to raise. The permissions of a new file come from its folder.
 #[cfg(not(unix))]
 mod platform {
     use std::fs::{File, OpenOptions};
@@ -258,7 +261,7 @@ mod platform {
 
     pub(super) fn raise_open_files() {}
 
-    /// The returned future ends at Ctrl-C.
+    /// The returned future completes at Ctrl-C.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         Ok(async {
             if let Err(error) = tokio::signal::ctrl_c().await {

@@ -1,4 +1,4 @@
-//! Request metrics for `/metrics`. They have the names and buckets of kube-apiserver.
+//! Request metrics for `/metrics`. The metrics have the names and buckets of kube-apiserver's metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of label sets. Clients can send any resource and version, so the number of label sets needs a
-/// limit. Requests with further label sets are not counted.
+/// The maximum number of label sets for which requests are counted. The number needs a limit, because clients can
+/// send any resource and version. Requests with other label sets are not counted after the limit is reached.
 const MAX_SERIES: usize = 10_000;
 
-/// The upper bounds of the histogram buckets, in seconds.
+/// The upper bounds of the histogram buckets in seconds.
 const BOUNDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
@@ -27,8 +27,8 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`. It is `apiserver` for most paths. For paths that all Kubernetes components serve, such as
-    /// health, it is empty.
+    /// The label `component`. The component is `apiserver` for most paths. For paths that all Kubernetes components
+    /// serve, such as health, the component is empty.
     pub(crate) component: &'static str,
 }
 
@@ -47,7 +47,7 @@ struct RequestSeries {
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    /// Counts a request to which the server has responded.
+    /// Counts a request after the server has responded to it.
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
@@ -107,7 +107,7 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    /// Returns the labels of a request without a resource. Returns `None` for an unknown path.
+    /// Returns the labels of a request that names no resource. Returns `None` for an unknown path.
     pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {
@@ -137,7 +137,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. A patch with the media type of an apply has the label `APPLY`.
+/// Returns the label of a verb. An apply patch has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -1,6 +1,6 @@
 //! Functions for API objects as JSON.
 //!
-//! The functions do not panic. They ignore values of unexpected types, or treat these values as absent.
+//! The functions do not panic. The functions ignore values of unexpected types, or treat them as absent.
 
 pub(crate) mod metadata;
 mod ordered;
@@ -13,13 +13,13 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Returns whether two objects differ in members other than these.
+/// Returns whether two objects differ in any member that is not in this list.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar for comparison by field selectors. The text of an absent value is empty.
+/// Formats a scalar in the way in which field selectors compare it. An absent value is formatted as an empty text.
 pub(crate) fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -28,7 +28,7 @@ pub(crate) fn text(value: Option<&Json>) -> String {
     }
 }
 
-/// Sets a member of the metadata. Creates the metadata if it is absent.
+/// Sets a member of the metadata. Creates the metadata if the object has none.
 pub(crate) fn set_metadata(object: &mut Json, key: &str, value: impl Into<Json>) {
     if let Some(metadata) = object.member("metadata") {
         metadata.set(key, value);
@@ -41,7 +41,7 @@ pub(crate) fn remove_metadata(object: &mut Json, key: &str) {
     }
 }
 
-/// Restores a member of `old` in `new`. Removes the member if `old` does not have it.
+/// Copies a member from `old` to `new`. If `old` does not have the member, it is removed from `new`.
 pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
@@ -49,7 +49,7 @@ pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Restores all members of `old` except these.
+/// Copies all members from `old` except the members in this list.
 pub(crate) fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
@@ -61,13 +61,14 @@ pub(crate) fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     object.list("/status/conditions").find(|condition| condition.text("/type") == kind)
 }
 
-/// Returns whether the status condition of a type is `True`.
+/// Returns whether the status condition of the given type is `True`.
 pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
     object.list("/status/conditions").any(is)
 }
 
-/// Sets a condition. Keeps `lastTransitionTime` if the status of the condition is unchanged. Returns whether the object has changed.
+/// Sets a condition. Keeps the `lastTransitionTime` of a condition if its status is unchanged. Returns whether the object has
+/// changed.
 pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);
@@ -88,7 +89,7 @@ pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> b
     true
 }
 
-/// Returns whether each item is equal to an earlier item.
+/// For each item, returns whether an earlier item is equal to it.
 pub(crate) fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

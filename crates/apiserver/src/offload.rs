@@ -1,5 +1,5 @@
-//! Offloads long synchronous processing to other threads. During this processing, a single-threaded runtime continues
-//! to serve requests.
+//! Moves long synchronous processing to other threads. While the other threads work, even a single-threaded runtime
+//! continues to serve requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,17 +13,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that are processed without offloading. Processing them takes a few milliseconds at most.
-/// Offloading costs about 20 µs.
+/// The maximum number of bytes that are processed on the current thread. Processing this number of bytes takes at most
+/// a few milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// A number of bytes for [`work_on`] that always offloads the processing. It is for processing that can take long even
-/// for a small input.
+/// An argument for [`work_on`] that always offloads the processing. This value is for processing that can take long
+/// even if the input is small.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
-/// The permits for offloaded steps of a server. There is one permit for each processor. The limit also bounds memory,
-/// because processing can take hundreds of times the memory of its input. An offloaded step never waits for another
-/// offloaded step.
+/// The permits that limit the offloaded steps of a server. There is one permit for each processor. The limit also
+/// bounds memory, because processing an input can take hundreds of times the memory of the input. An offloaded step
+/// never waits for another offloaded step.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
@@ -37,8 +37,9 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await processes this many bytes. If the number is large, code inside an
-/// [`Offload`] moves to another thread as soon as a permit is free. Otherwise, the code runs on the current thread.
+/// Declares that the code until the next await processes this many bytes. If the number is large, code inside an
+/// [`Offload`] moves to another thread as soon as a permit is free. If the number is small, the code runs on the
+/// current thread.
 ///
 /// # Cancel safety
 ///
@@ -57,21 +58,21 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns whether the processing of this many bytes should be offloaded.
+/// Returns whether the processing of this many bytes should move to another thread.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// Where the current step of this thread runs.
+    /// The place where the current step of this thread runs.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
-    /// Whether the current step has requested that the next step is offloaded.
+    /// Whether the current step has requested to offload the next step.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Execution {
-    /// The step runs outside an [`Offload`].
+    /// The step does not run in an [`Offload`].
     Unmanaged,
     /// The step runs on a thread of the runtime.
     Inline,
@@ -79,18 +80,19 @@ enum Execution {
     Offloaded,
 }
 
-/// A future that runs its long steps on other threads. [`work_on`] marks a step as long. All other steps run on the
-/// polling thread, so waiting needs no thread. Until a long step begins, the inner future is polled as usual.
-/// Therefore, a deadline inside the future works even if no permit or thread becomes free.
+/// A future that offloads its long steps to other threads. [`work_on`] marks a step as long. All other steps run on the
+/// thread that polls the future, so the future does not occupy a thread while it waits. The inner future is polled as
+/// usual until a long step begins. Therefore, a deadline inside the future takes effect even if no permit or thread
+/// becomes free.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future does not stop an offloaded step that is running. The inner future is dropped after this step. An
-/// offloaded step that has not begun does not run.
+/// If the future is dropped, an offloaded step that is already running continues. The inner future is dropped after
+/// this step has ended. An offloaded step that has not begun never runs.
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
-    /// Whether the future waits for a permit.
+    /// Whether the future is waiting for a permit.
     is_queued: bool,
 }
 
@@ -104,8 +106,8 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The future, while one of its steps is offloaded. The blocking task takes the future out when a thread runs the
-    /// task.
+    /// The inner future while one of its steps is offloaded. When the blocking task starts to run on a thread, it takes
+    /// the future out.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -122,13 +124,13 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if the future needs a permit and a permit is free. If the future no longer needs a permit, it
-    /// stops waiting for one.
+    /// Returns a permit if the future needs one and a permit is free. If the future no longer needs a permit, it stops
+    /// waiting for a permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
             self.is_queued = permit.is_pending();
-            // The result is an error only if the semaphore is closed, which never happens.
+            // Acquiring a permit fails only if the semaphore is closed, which never happens.
             return match permit {
                 Poll::Ready(permit) => permit,
                 Poll::Pending => None,
@@ -179,11 +181,11 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again. It must register the waker of the current poll, which can differ from
-                        // the waker of the offloaded step.
+                        // Poll the future again. The waker of the current poll must be registered, because it can
+                        // differ from the waker of the offloaded step.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The task was cancelled, which means that the runtime is shutting down.
+                        // The blocking task is only cancelled when the runtime is shutting down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
@@ -193,7 +195,7 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of `work`. If the offload is dropped before the step begins, the step does not run.
+/// Offloads the next step of `work`. If the [`Offload`] is dropped before the step begins, the step does not run.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -210,9 +212,9 @@ fn offload_step<T: Send + 'static>(
     OffloadState::Offloaded { work, step }
 }
 
-/// Polls the work once. Returns the result, and whether the next step should be offloaded.
+/// Polls the work once. Returns the result. Also returns whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the state of the thread on drop, because offloads can be nested and a step can panic.
+    /// Restores the thread's state on drop, because offloads can be nested and a step can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -248,7 +250,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // The step has already moved to another thread.
+            // The step is already running on another thread.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -331,8 +333,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// No step can be offloaded, because another task uses the only blocking thread or all permits. The deadline is
-    /// inside the offloaded future.
+    /// No step can be offloaded, because another task occupies the only blocking thread or all permits. The deadline is
+    /// part of the offloaded future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

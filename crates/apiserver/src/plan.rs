@@ -1,5 +1,5 @@
-//! Plans. With a plan, a controller runs against a live cluster without changing it. The plan reports the changes that the controller would
-//! make.
+//! Plans. A plan lets a controller run against a live cluster without changing the cluster. The plan reports the changes that the
+//! controller would make.
 
 mod diff;
 mod show;
@@ -38,40 +38,40 @@ use crate::server::{ApiServer, StartError};
 ///
 /// - Each GET reads the object from the cluster, until the object is written in the plan or its collection is watched.
 /// - The first list, watch or create in a collection lists this collection in the cluster. A collection is one namespace, or all
-///   namespaces. After that, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
+///   namespaces. After the list, the plan watches the collection. Therefore, a list shows the current state of the cluster, except for the
 ///   objects written in the plan. A create needs the permission to list, because it also lists the collection.
-/// - Objects keep the uid and the resourceVersion of the cluster until they are written in the plan. The resource versions of writes in the
+/// - Objects keep their uid and resourceVersion from the cluster until they are written in the plan. The resource versions of writes in the
 ///   plan continue from the versions of the cluster.
 /// - The plan loads custom resource definitions at the start and watches them. Discovery documents come from the cluster until a definition
 ///   is written in the plan.
-/// - The cluster answers requests for logs, access reviews, and resources that this server does not know, such as metrics. These requests
-///   do not appear in the server's audit, and the server's fault rules do not apply to them.
+/// - Requests for logs, access reviews, and resources that this server does not serve, such as metrics, are answered by the cluster. The
+///   server's audit does not contain these requests, and the server's fault rules do not apply to them.
 /// - A request to the cluster times out after a minute. A watch that fails is retried after a second, and later with growing pauses of at
 ///   most a minute. Until the watch works again, the plan shows the last known state.
 ///
 /// # Changes
 ///
-/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] is true if the object has changed in the
-/// cluster since its first write in the plan. A change is the difference between two states of an object: its state in the cluster at the
-/// time of the first write in the plan, and its state in the plan. Changes omit Events and fields that servers set: resource versions,
-/// managed fields and the generation.
+/// After an object was written in the plan, it no longer follows the cluster. [`PlannedChange::moved`] is true if the cluster's object has
+/// changed since the object was first written in the plan. A change is the difference between two states of an object: its state in the
+/// cluster at the time of the first write in the plan, and its state in the plan. Changes do not include Events. Changes also do not
+/// include fields that servers set: resource versions, managed fields and the generation.
 ///
 /// # Limits
 ///
 /// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. The plan reads objects in their storage
-///   version. If a request names another version, the plan returns the same object without a conversion. Quotas apply only if the plan has
-///   read them. The plan does not check whether the writer is authorized to write.
+///   version. If a request names another version, the plan returns the same object without a conversion. Quotas have an effect only if the
+///   plan has read them. The plan does not check whether the writer is authorized to write.
 /// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a PersistentVolumeClaim is
 ///   not bound.
-/// - The garbage collector only sees objects that the plan has read. It does not find dependents in collections that were never listed. If
-///   a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
+/// - The garbage collector only sees objects that the plan has read. The garbage collector does not find dependents in collections that
+///   were never listed. If a namespace is deleted, the plan deletes only objects in this namespace that the plan has read.
 /// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects these requests, or
 ///   they fail as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it has side
 ///   effects there.
 /// - The plan signs the tokens of service accounts with a separate key, and the cluster does not accept these tokens. An impersonated user
 ///   has only the permissions of roles that the plan has read. The cluster answers forwarded requests, such as reviews, for the user of the
 ///   plan's client. If a forwarded request impersonates a user, the cluster answers for this user if the plan's client may impersonate.
-/// - All state is lost when the plan ends. All requested collections are kept in memory.
+/// - All state of the plan is lost when the plan ends. All requested collections are kept in memory.
 /// - Generated names, allocated addresses and allocated ports differ from the values that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, the Lease is also held in the plan. Disable leader election in the planned
 ///   controller, or use another lease.
@@ -117,13 +117,14 @@ pub struct Plan {
 impl Plan {
     /// Starts a server for the plan and loads the cluster's custom resource definitions.
     ///
-    /// `live` sends requests to the cluster. The paths of the requests begin at the root of the cluster's server, and `live` must add
-    /// credentials. The plan sends only GET and HEAD requests, and POST requests for reviews, which change nothing.
+    /// The service `live` sends requests to the cluster. The paths of the requests begin at the root of the cluster's server, and `live`
+    /// must add credentials. The plan sends only GET and HEAD requests, and POST requests for reviews. None of these requests changes
+    /// anything.
     ///
     /// `config` configures the plan's server. [`Controllers::roles`] is ignored, because the cluster itself aggregates its cluster roles.
     /// Resource versions continue from the versions of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads
     /// the cluster only for members of `system:masters`. Other users see only objects that the plan has already loaded and that the loaded
-    /// roles permit.
+    /// roles permit them to read.
     ///
     /// # Errors
     ///
@@ -131,7 +132,7 @@ impl Plan {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, nothing keeps running.
+    /// If the future is dropped, all tasks of the server stop.
     ///
     /// # Panics
     ///
@@ -142,7 +143,7 @@ impl Plan {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // Do not aggregate cluster roles. The cluster has already aggregated them, and this server has not read all of them.
+        // Do not aggregate cluster roles. The cluster has already aggregated its cluster roles, and this server has not read all of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =
@@ -154,17 +155,18 @@ impl Plan {
         Ok(Self { server })
     }
 
-    /// Returns the server for the controller. It has the URL, the kubeconfig, the audit and the fault rules.
+    /// Returns the API server to which the controller must connect. The server provides the URL, the kubeconfig, the audit and the fault
+    /// rules.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// Returns the changes that the controller would make to the cluster, including the consequences of its writes so far. The changes are
-    /// in the order of the first write to each object.
+    /// Returns the changes that the controller would make to the cluster. The changes include all consequences that its writes have had so
+    /// far. The changes are in the order of the first write to each object.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, nothing is lost.
+    /// Dropping the future has no effect.
     pub async fn changes(&self) -> PlannedChanges {
         self.server.settle().await;
         let registry = self.server.registry();
@@ -182,13 +184,13 @@ impl Plan {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The server of the plan does not start.
+    /// The API server of the plan cannot start.
     #[error("the plan's server cannot start: {0}")]
     Server(#[source] StartError),
-    /// The custom resource definitions of the cluster cannot be read.
+    /// The plan cannot read the custom resource definitions of the cluster.
     #[error("cannot read the cluster's definitions: {why}")]
     Cluster {
-        /// The error message of the cluster, or of the connection to the cluster.
+        /// The error message from the cluster, or from the connection to the cluster.
         why: String,
     },
 }

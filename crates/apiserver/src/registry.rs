@@ -1,7 +1,8 @@
-//! The API verbs, whose implementation is the same for every kind.
+//! The implementation of the API verbs, which is the same for every kind.
 //!
-//! Functions that write one object do not await. They read the store, compute the new object, and commit it only if
-//! their inputs have not changed. The HTTP layer and the background tasks call the same functions.
+//! A function that writes one object does not await. The function reads the store, computes the new object, and
+//! commits the new object only if its inputs have not changed. The HTTP layer and the background tasks call these
+//! functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -61,10 +62,11 @@ use crate::offload::OffloadPermits;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
-/// The maximum time that a request waits for a revision that does not exist yet.
+/// The maximum time for which a request waits until the store reaches a later revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API below the HTTP layer. It contains the state of the server. Its methods are the verbs.
+/// The functions that the HTTP layer calls. The registry contains the state of the server. Its methods are the
+/// verbs.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,
@@ -83,9 +85,9 @@ pub(crate) struct Registry {
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins, in the order in which they run.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
-    /// The served kinds. The lock is held only to copy or replace the reference.
+    /// The served kinds. The lock is held only while the reference is copied or replaced.
     kinds: RwLock<Arc<Kinds>>,
-    /// A lock that serializes changes of `kinds`.
+    /// A lock that prevents concurrent changes of `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -124,12 +126,13 @@ impl Registry {
         }
     }
 
-    /// Returns the current set of served kinds. The returned set does not change later.
+    /// Returns the current set of served kinds. Later changes do not affect the returned set.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the set of served kinds. Requests in flight keep the old set, and reads do not wait for `change`.
+    /// Changes the set of served kinds. Requests in flight keep using the old set, and reads do not wait for
+    /// `change`.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Kinds::clone(&self.kinds());
@@ -137,7 +140,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // Release the lock before the old set is dropped, because dropping the last reference to the set can take long.
+        // The lock is released first, because dropping the last reference to the old set can take long.
         drop(old);
     }
 
@@ -146,12 +149,12 @@ impl Registry {
         self.authorizer.rules_in(&self.db)
     }
 
-    /// Returns the flow schema and priority level of a request.
+    /// Returns the flow schema and priority level of the user's request.
     pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the context for the rules of a kind. The request comes from `user`.
+    /// Returns the context that the rules of a kind use. The request comes from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
     }
@@ -179,7 +182,7 @@ impl Registry {
     }
 }
 
-/// Returns an object in its stored form.
+/// Returns the stored form of an object.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))

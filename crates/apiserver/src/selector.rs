@@ -7,13 +7,13 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// Parses a `LabelSelector`. A null selector selects no objects. Returns `None` if the selector is invalid.
+/// Parses a `LabelSelector`. A null selector matches no objects. Returns `None` if the selector is invalid.
 pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a `LabelSelector`. Returns an empty text if the selector is invalid.
+/// Formats a `LabelSelector`. Returns an empty text if the selector is not valid.
 pub(crate) fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }

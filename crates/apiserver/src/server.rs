@@ -1,4 +1,4 @@
-//! The type [`ApiServer`], whose value is a running server. Dropping the value ends the server.
+//! The type [`ApiServer`], which represents a running server. Dropping an [`ApiServer`] stops the server.
 
 mod activity;
 mod bootstrap;
@@ -68,7 +68,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
-    /// The upstream cluster. `None` unless this server belongs to a plan.
+    /// The upstream cluster. The field is `None` unless this server belongs to a plan.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -76,20 +76,20 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// The runtime of the server's own thread. `None` if the server runs on the caller's runtime.
+    /// The runtime of the server's own thread. The runtime is `None` if the server runs on the caller's runtime.
     own_runtime: Option<Handle>,
 }
 
 impl ApiServer {
     /// The objects and fields that this server accepts but ignores, and the reason for each. kube-apiserver does not ignore them. A write
-    /// that uses one of them gets a warning.
+    /// that contains such an object or field gets a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
-    /// Starts a server. When the function returns, the server is ready and responds to requests.
+    /// Starts a server. When this function returns, the server is ready to respond to requests.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all tasks that the server has started.
+    /// If the future is dropped, all tasks that the server has started are stopped.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl ApiServer {
         Self::start_with_upstream(config, None).await
     }
 
-    /// Starts a server. If `upstream` is given, the server reads from this cluster and never writes to it.
+    /// Starts a server. If `upstream` is given, the server reads from the upstream cluster and never writes to it.
     pub(crate) async fn start_with_upstream(
         config: ApiServerConfig,
         upstream: Option<Upstream>,
@@ -147,7 +147,7 @@ impl ApiServer {
             }
         };
         let stop_on_drop = stop.clone().drop_guard();
-        // The server is ready when each controller has observed all existing objects.
+        // The server is ready when all controllers have observed all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
         let limit = listen::connection_limit(registry.config.connections);
@@ -156,13 +156,13 @@ impl ApiServer {
         Ok(Self { registry, live, address, ca, token, stop, tasks, background, own_runtime: None })
     }
 
-    /// Returns the URL of the server. It has the form `http://127.0.0.1:PORT`, or begins with `https` if the server uses TLS.
+    /// Returns the URL of the server. The URL has the form `http://127.0.0.1:PORT`, or begins with `https` if the server uses TLS.
     pub fn url(&self) -> String {
         let scheme = if self.ca.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Returns the configuration of a client that connects as an administrator.
+    /// Returns the configuration for a client that connects as an administrator.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.tls.ca = self.ca.as_ref().map(|pem| PemSource::Inline(pem.clone().into_bytes()));
@@ -170,7 +170,7 @@ impl ApiServer {
         config
     }
 
-    /// Returns the configuration of an administrator's client as the text of a kubeconfig file.
+    /// Returns the configuration for a client that connects as an administrator, as the text of a kubeconfig file.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
@@ -186,44 +186,46 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects of a YAML or JSON text, in order. Returns the number of created objects. Skips objects that already exist.
+    /// Creates the objects of a YAML or JSON text in their order. Returns the number of created objects. Skips objects that already
+    /// exist.
     ///
     /// # Errors
     ///
-    /// Returns an error for the first object that cannot be created. Objects that were created earlier are kept.
+    /// Returns an error for the first object that cannot be created. Objects before the failed object stay in the server.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of
-    /// their paths. Each file is loaded in the same way as by [`load`](Self::load). A file is UTF-8, or UTF-16 with a byte order mark.
+    /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in path order.
+    /// Each file is loaded like a text that is passed to [`load`](Self::load). A file can be UTF-8, or UTF-16 with a byte order mark.
     /// Returns the number of created objects.
     ///
     /// # Errors
     ///
-    /// Returns an error for the first file that cannot be read, or for the first object that cannot be created. Objects that were created
-    /// earlier are kept.
+    /// Returns an error for the first file that cannot be read, or for the first object that cannot be created. Objects before the failed
+    /// object stay in the server.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
     }
 
-    /// Takes a snapshot of all objects, and of the key that signs the tokens of service accounts.
+    /// Takes a snapshot of all objects. The snapshot also contains the key that signs service account tokens.
     pub fn snapshot(&self) -> ServerSnapshot {
         ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
 
-    /// Replaces all objects by the objects of a snapshot, which may come from another server. UIDs are kept. Returns the number of writes.
+    /// Replaces all objects with the objects of a snapshot, which can come from another server. UIDs are kept. Returns the number of
+    /// writes.
     ///
     /// The revision of the server does not decrease. Objects that already match the snapshot are not written. All other objects are
-    /// deleted, or written with a new revision. Watchers get an event for each of these writes.
+    /// deleted or get a new revision. Watchers get an event for each deletion and each new revision.
     ///
-    /// If the snapshot has a key for the tokens of service accounts, the server uses this key after the restore. Tokens that were signed
-    /// with the key stay valid. Tokens that were signed with another server's key become invalid.
+    /// If the snapshot contains a key for service account tokens, the server uses this key after the restore. Tokens that this key has
+    /// signed stay valid. Tokens that another key has signed become invalid.
     ///
-    /// After the server has [settled](Self::settle), restored CustomResourceDefinitions are served, and removed CustomResourceDefinitions
-    /// are no longer served.
+    /// Once the server has [settled](Self::settle), it serves restored CustomResourceDefinitions and no longer serves removed
+    /// CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
@@ -232,39 +234,40 @@ impl ApiServer {
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// Returns the requests to which the server has responded so far. The audit keeps at most [`ApiServerConfig::audit`] requests.
+    /// Returns the audit records of the requests to which the server has responded so far. The audit keeps at most
+    /// [`ApiServerConfig::audit`] requests.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
 
-    /// Returns the scripted faults of this server. A test adds rules to them and removes rules from them.
+    /// Returns the scripted faults of this server. A test can add rules to them and remove rules from them.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }
 
-    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail, or restores the check. `/readyz?verbose` lists the names of the checks,
-    /// such as `etcd` or `informer-sync`. An unknown name has no effect.
+    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail, or lets it pass again. `/readyz?verbose` lists the names of the checks,
+    /// such as `etcd` or `informer-sync`. If no check has this name, nothing happens.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. Later lists and watches of older revisions fail.
+    /// Compacts the store up to the current revision. After the compaction, lists and watches of older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets the server's wall clock ahead of the machine's clock, to simulate clock skew.
+    /// Sets the server's wall clock ahead of the machine's clock. This simulates clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the runtime of the server's own thread, if the server has one. Until the guard is dropped, the server's code uses the clock
-    /// of this runtime.
+    /// If the server has its own thread, enters the runtime of this thread. The server's code uses the clock of this runtime until the
+    /// guard is dropped.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry, for other modules of this crate.
+    /// Returns the registry, which other modules of this crate use.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
@@ -279,8 +282,8 @@ impl ApiServer {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's controllers have processed all writes so far. Then all definitions are served, the dependents of deleted
-    /// owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
+    /// Waits until the server's controllers have processed all writes so far. After the wait, all definitions are served, the dependents
+    /// of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
     ///
     /// # Cancel safety
     ///
@@ -289,12 +292,12 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections, ends all tasks, and waits for them. Watches end immediately. If the server has already offloaded processing
-    /// to another thread, this processing continues to its end. It may finish shortly after the shutdown.
+    /// Closes all connections, stops all tasks, and waits until they have ended. Watches end immediately. Processing that the server has
+    /// already offloaded to another thread continues to its end. The offloaded processing may end shortly after the shutdown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not stop the shutdown.
+    /// If the future is dropped, the shutdown continues.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -302,11 +305,11 @@ impl ApiServer {
     }
 }
 
-/// Returns a random token. If a seed is given, the token depends only on the seed.
+/// Returns a random token. If a seed is given, the token is derived from the seed only.
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // Derive the token and the UIDs from different seeds, because all clients can read UIDs.
+        // The token and the UIDs are derived from different seeds, because all clients can read UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }
@@ -323,20 +326,20 @@ impl Drop for ApiServer {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The server cannot listen on the address. In most cases, another process uses the port.
+    /// The server cannot listen on the address. Usually, another process uses the port.
     Bind {
         /// The configured address.
         address: SocketAddr,
-        /// The error that the operating system returned.
+        /// The error from the operating system.
         cause: io::Error,
     },
     /// The token file is invalid.
     Tokens(TokenFileError),
     /// No certificate can be created.
     Tls(Box<dyn std::error::Error + Send + Sync>),
-    /// The system cannot provide random bytes for the administrator's token.
+    /// The system cannot provide random bytes for the token of the administrator.
     NoRandomness,
-    /// The system cannot provide a thread, or no runtime can be created for the thread.
+    /// The system cannot provide a thread for the server, or no runtime can be created on the thread.
     Thread(io::Error),
 }
 
@@ -366,20 +369,20 @@ impl std::error::Error for StartError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A file or folder cannot be read.
+    /// The file or folder cannot be read.
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The error that occurred during the read.
+        /// The error that occurred when the file or folder was read.
         cause: io::Error,
     },
-    /// A document is not an object of a served kind, or it is invalid.
+    /// A document is invalid, or is not an object of a served kind.
     Refused {
-        /// The file that contains the document. `None` if the document comes from a text.
+        /// The file that contains the document. The path is `None` if the document comes from a text.
         path: Option<PathBuf>,
-        /// The number of the document in the text. The first document has the number 1.
+        /// The number of the document within its text. The first document has the number 1.
         document: usize,
-        /// The object, and the reason why it cannot be created.
+        /// The object that cannot be created, and the reason.
         why: String,
     },
 }

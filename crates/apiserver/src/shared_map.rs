@@ -1,14 +1,15 @@
-//! A sorted map with cheap clones that share unchanged entries.
+//! A sorted map whose clones are cheap, because they share unchanged entries.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A sorted map from names to values. A clone is a snapshot, and cloning takes constant time. A change copies only the
-/// tree path to the changed entry.
+/// A sorted map from names to values. A clone is a snapshot of the map. Cloning takes constant time. A change copies
+/// only the path from the root of the tree to the changed entry.
 ///
-/// The map is a weight-balanced tree. No subtree is more than three times as heavy as its sibling. Therefore, the
-/// length of a path is logarithmic in the number of entries, regardless of the names and the order of insertions.
+/// The map is a weight-balanced tree. A subtree is at most three times as heavy as its sibling. Therefore, the length
+/// of a path is logarithmic in the number of entries. The length does not depend on the names or on the order of
+/// insertions.
 pub(crate) struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
@@ -16,13 +17,13 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The subtrees of the entries before and after this entry.
+    /// The subtrees with the entries that precede and follow this entry.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// The threshold for a double rotation. It applies to the ratio of the weights of the inner and the outer child of the
-/// heavier side.
+/// The ratio of weights from which a double rotation is necessary. The ratio compares the inner and the outer child of
+/// the heavier side.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -41,7 +42,7 @@ impl<V> SharedMap<V> {
         }
     }
 
-    /// Returns all entries in the order of their names.
+    /// Returns all entries, sorted by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         let (mut ancestors, mut next) = (Vec::new(), self);
         std::iter::from_fn(move || {
@@ -65,7 +66,7 @@ impl<V> SharedMap<V> {
 }
 
 impl<V: Clone> SharedMap<V> {
-    /// Inserts a value, or replaces the value with the same name.
+    /// Inserts a value. If the name already exists, replaces its value.
     pub(crate) fn insert(&mut self, name: &str, value: V) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
             self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
@@ -102,7 +103,7 @@ impl<V: Clone> SharedMap<V> {
         Some(first)
     }
 
-    /// Restores the balance after a change of one entry in this subtree.
+    /// Restores the balance of this subtree after one of its entries has changed.
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
         node.measure();
@@ -121,7 +122,8 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Rotates this subtree: the child on the given side becomes the root, and the old root becomes a child of it.
+    /// Rotates this subtree. The child on the given side becomes the root, and the old root becomes a child of the new
+    /// root.
     fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);
@@ -138,8 +140,8 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// Returns the index in [`sides`](MapNode::sides) of the side on which a name belongs. Returns `None` if the node has
-/// this name.
+/// Returns the index in [`sides`](MapNode::sides) of the side to which a name belongs. Returns `None` if this node
+/// itself has the name.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),

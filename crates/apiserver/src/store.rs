@@ -1,8 +1,8 @@
-//! The server's store. The engine is the crate `pintle-store`. [`Db`] puts the engine behind a lock, publishes the
-//! current state for lock-free reads, and adds a clock and notifications for watchers.
+//! The server's store. The store itself is the crate `pintle-store`. [`Db`] puts this store behind a lock,
+//! publishes the current state for lock-free reads, and adds a clock and notifications for watchers.
 //!
-//! Some types of the engine have shorter names in this crate, such as `Change` and `Range`. The short names are
-//! unambiguous here.
+//! Some types of `pintle-store` have shorter names in this crate, such as `Change` and `Range`. The short names
+//! are unambiguous here.
 
 mod db;
 
@@ -13,7 +13,7 @@ pub(crate) use pintle_store::{
     VersionedStore as Store,
 };
 
-/// Returns an object in the stored form of `v1`. The object belongs to no store.
+/// Returns an object in the stored form of `v1`. The returned object does not belong to a store.
 #[cfg(test)]
 pub(crate) fn sample(object: &pintle_json::Json) -> Stored {
     let mut object = object.clone();

@@ -1,4 +1,4 @@
-//! Validation primitives that all kinds share. These are field errors and the rules for names and labels.
+//! The parts of validation that all kinds share. The parts are field errors, and rules for names and labels.
 
 mod field_error;
 mod names;
@@ -9,5 +9,5 @@ mod tests;
 pub(crate) use field_error::{FieldError, FieldErrorType, FieldErrors};
 pub(crate) use names::{NameRule, annotation_key_errors, name_errors};
 pub(crate) use printable::is_printable;
-// Kubernetes calls a text in the format of a label key a "qualified name" if the text is not used as a label key.
+// If a text has the format of a label key but is not used as a label key, Kubernetes calls it a "qualified name".
 pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

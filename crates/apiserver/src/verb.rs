@@ -1,14 +1,15 @@
-//! The verbs of resource requests. RBAC rules and discovery use the same verbs.
+//! The verbs of resource requests. RBAC rules and discovery use the same verbs as requests.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The verb of a request for a resource. Its text is the name in Kubernetes, such as `deletecollection`.
+/// The verb of a request for a resource. The text of a verb is its name in Kubernetes, such as
+/// `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
-    /// POST to a collection or to a subresource.
+    /// POST to a collection, or to a subresource.
     Create,
     /// DELETE of one object.
     Delete,
@@ -18,7 +19,7 @@ pub enum RequestVerb {
     Get,
     /// GET of a collection.
     List,
-    /// PATCH of one object or a subresource, including apply.
+    /// PATCH of one object, or of a subresource. An apply is also a PATCH.
     Patch,
     /// PUT of one object, or of a subresource.
     Update,
@@ -26,7 +27,7 @@ pub enum RequestVerb {
     Watch,
 }
 
-/// The error for a text that is not a verb of resource requests.
+/// The error for a text that is not the verb of a resource request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerb(String);
 

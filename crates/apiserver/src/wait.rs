@@ -7,8 +7,8 @@ use tokio::time::Instant;
 /// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Polls `condition` until it returns true or the time has elapsed on tokio's clock. Returns whether the condition
-/// returned true. The condition is checked at least once, and once more at the end.
+/// Polls `condition` until it returns true, or until the time has elapsed on tokio's clock. Returns whether the
+/// condition returned true. `condition` is checked at least once, and also at the end of the time.
 ///
 /// # Cancel safety
 ///
@@ -46,8 +46,8 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
     }
 }
 
-/// Polls `condition` for the given time on tokio's clock. Returns whether the condition always returned true. The
-/// condition is checked at least once, and once more at the end.
+/// Polls `condition` for the given time on tokio's clock. Returns whether the condition always returned true.
+/// `condition` is checked at least once, and also at the end of the time.
 ///
 /// # Cancel safety
 ///

@@ -1,12 +1,12 @@
-//! Watches. A watch reads changes from the log and sends frames to one client.
+//! Watches. A watch reads changes from the log of the store, and sends frames to one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write wakes the watchers of
-//! its object, its namespace, its old and new field values, and the whole resource. The cost of a write does not depend
-//! on the number of other watchers.
+//! A [`Watcher`] reads the changes of its resource from a log that it shares with all other watchers. A write wakes
+//! four groups of watchers: the watchers of its object, its namespace, its old and new field values, and the whole
+//! resource. The cost of a write does not depend on how many other watchers exist.
 //!
 //! [`WatchEvent`] computes, without side effects, which event a watcher sends for a change. A watcher has no queue, and
-//! encodes a frame only when it can be sent. If a watcher falls too far behind, the server disconnects its client. The
-//! client can resume from the last version that it received.
+//! encodes a frame only when it can be sent. If a watcher lags too far behind, the server disconnects its client. The
+//! client can resume at the last version that it received.
 
 mod frame;
 mod watch_event;
@@ -35,14 +35,15 @@ use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, St
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// If this flag is set, the server sends half of the frame and then cuts the connection. A scripted fault sets it.
+    /// If this flag is set, the server sends only half of the frame, and then cuts the connection. A scripted fault
+    /// sets it.
     pub(crate) torn: bool,
 }
 
-/// The reason why the server cuts off a stream before its regular end.
+/// The reason why the server cuts off a stream early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The client read so slowly that it lost events.
+    /// The client has read so slowly that the watch lost events.
     TooSlow,
     /// A scripted fault.
     Fault,
@@ -59,15 +60,16 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum timeout of a watch whose client sets none. The server adds a random time of at most the same length.
+/// The minimum timeout of a watch if its client sets no timeout. The server adds a random duration of at most the same
+/// length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// An upper limit for durations, which is longer than any watch. Without the limit, adding a duration to a time could
-/// overflow.
+/// An upper limit for durations. This duration is longer than any watch. Without the limit, the sum of a time and a
+/// duration could overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum total size of frames that are sent together, in bytes. It is the default maximum frame size
-/// of HTTP/2.
+/// The approximate maximum total size of the frames that are sent in one write, in bytes. This size is the default
+/// maximum frame size of HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
-/// The time between the last bookmark of a watch and the end of the watch.
+/// The time between the last bookmark of a watch and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// The watch of one client. Dropping it ends the watch.
@@ -79,10 +81,11 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of the initial objects, for the bookmark after them. `None` if no bookmark must follow them.
+    /// The revision of the initial objects. This revision is sent in the bookmark that follows the initial objects. The
+    /// revision is `None` if no bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// A frame that another thread encodes. The lock is never contended.
+    /// The frame that is being encoded on another thread. The lock is never contended.
     pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
@@ -90,21 +93,21 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// A change that is not yet visible in the watch's stale view.
+    /// A change that the watch's stale view does not show yet.
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch started.
     start_revision: u64,
-    /// The end of the stream. It is set if the stream must end directly after the last returned frames.
+    /// The end of the stream. The end is set if the stream must end directly after the frames that were returned last.
     queued_end: Option<Option<Cut>>,
 }
 
-/// A future that encodes a frame on another thread. It returns the updated [`FrameShape`], and the frame if the object
-/// matches the selectors.
+/// A future that encodes a frame on another thread. The result contains the updated [`FrameShape`]. The result also
+/// contains the frame if the object matches the selectors.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. They are available until the changes after them are dropped. A watcher that has not
-/// read the objects by then would also miss these changes. The reference is weak, so a watch that is not read keeps no
-/// objects in memory.
+/// The initial objects of a watch. These objects are available until the changes that follow them are dropped from the
+/// log. A watcher that has not read the objects by that time would also miss these changes. The reference is weak, so a
+/// watch that is not read does not keep objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -134,15 +137,15 @@ struct Bookmarks {
 struct Start {
     /// Whether to send the initial objects.
     initial: bool,
-    /// Whether to send a bookmark after the initial objects.
+    /// Whether a bookmark must be sent after the initial objects.
     end_mark: bool,
-    /// The revision after which changes are sent. `None` means the current revision.
+    /// The revision after which the watch sends changes. `None` means the current revision.
     after: Option<u64>,
 }
 
 impl Watcher {
-    /// Starts a watch. Returns an error for invalid options. If the version is too old or too new, the stream reports
-    /// the error.
+    /// Starts a watch. Returns an error if the options are invalid. If the version is too old or too new, this is not
+    /// an error here, because the stream reports it.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -219,19 +222,19 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Returns the media type of the frames.
+    /// Returns the media type of the watch's frames.
     pub(crate) fn media(&self) -> Media {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends even if the client does not read. Returns `None` if a fault makes the
-    /// watch silent, because such a watch does not end.
+    /// Returns the time at which the watch ends. A client that does not read cannot delay the end. Returns `None` if a
+    /// fault makes the watch silent, because such a watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame and returns it together with other ready frames, up to [`WATCH_PIECE`]. One large write
-    /// costs server and client less than many small writes.
+    /// Waits for the next frame. Returns this frame together with other ready frames, up to [`WATCH_PIECE`]. For the
+    /// server and the client, one large write costs less than many small writes.
     ///
     /// # Cancel safety
     ///
@@ -257,8 +260,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns whether the next write to the connection may include another frame. If the watch has a fault, each write
-    /// has only one frame, because faults count frames.
+    /// Returns whether the next write to the connection may contain another frame. If the watch has a fault, each write
+    /// contains only one frame, because faults count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -280,7 +283,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // Yield before the cut, because the connection must send the earlier frames first.
+                // The task yields before the cut, because the connection must first send the earlier frames.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -290,7 +293,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first. Otherwise, a watch with a change at any time would never end.
+            // Check the deadline first. Without this check, a watch that always has changes would never end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -308,7 +311,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that is visible in the watch's view of the store.
+    /// Waits for the next change that the watch's view of the store shows.
     ///
     /// # Cancel safety
     ///
@@ -333,12 +336,12 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns the lag of the watch's view. Returns `None` if the lag has ended.
+    /// Returns how far the watch's view lags behind. Returns `None` if the view no longer lags.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which the watch has sent all changes. Returns `None` if unread changes exist, or if
+    /// Returns the revision up to which all changes have been sent. Returns `None` if there are unread changes, or if
     /// the store has not reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
@@ -352,7 +355,7 @@ impl Watcher {
         (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Sends nothing until the client disconnects or the resource is removed.
+    /// Waits until the client disconnects or the resource is removed, and sends nothing.
     async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
@@ -367,7 +370,7 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event for a change. Does nothing if the watch sends no event for this change.
+    /// Encodes the event for a change. If the watch sends no event for this change, nothing happens.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -377,12 +380,12 @@ impl Watcher {
         });
     }
 
-    /// Returns the cost of matching an object and encoding its frame.
+    /// Returns the cost of matching an object and of encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame, and queues it if the object matches the selectors. Offloads expensive encodings.
+    /// Encodes a frame. The frame is queued if the object matches the selectors. Offloads expensive encodings.
     /// [`finish_frame`](Self::finish_frame) queues the frames of offloaded encodings.
     fn encode(
         &mut self,
@@ -403,7 +406,8 @@ impl Watcher {
         self.pending_frame = Some(Mutex::new(pending));
     }
 
-    /// Waits for the frame that is being encoded on another thread, if there is one.
+    /// Waits until the frame that is being encoded on another thread is complete. Returns immediately if there is no
+    /// such frame.
     ///
     /// # Cancel safety
     ///
@@ -423,8 +427,8 @@ impl Watcher {
         }
     }
 
-    /// Encodes the next initial object if no frame is ready. Returns an error if the initial objects are no longer
-    /// available.
+    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no
+    /// longer available.
     async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
@@ -432,7 +436,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // Offload the matching of an object if it takes long, instead of matching it in this loop.
+            // If the matching of an object takes long, it is offloaded to another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -478,7 +482,7 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // If the watch has unread changes, it sends their events before the next bookmark.
+        // If the watch has unread changes, it sends events for them before the next bookmark.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
@@ -496,8 +500,8 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits until the store reaches the start revision of a streaming list. Ends the watch with an ERROR event if this
-    /// takes too long.
+    /// Waits until the store reaches the revision at which a streaming list starts. If this takes too long, ends the
+    /// watch with an ERROR event.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
@@ -557,7 +561,7 @@ impl Watcher {
     }
 }
 
-/// Returns the initial objects in a stale view, the revision of the view, and a feed of the later changes.
+/// Returns the initial objects of a stale view, the revision of the view, and a feed of the later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

@@ -1,4 +1,4 @@
-//! Quantities of several resources, with addition and comparison.
+//! Resource quantities, such as CPU and memory, that can be added and compared.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use pintle_schema::quantity::Quantity;
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a JSON pointer. The result is empty if the object has no value at the pointer.
+    /// Reads an object of quantities at a JSON pointer. The result is empty if the object has no value at the
+    /// pointer.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -40,12 +41,12 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities of those resources that also occur in `other`.
+    /// Returns the quantities of the resources that also occur in `other`.
     pub(crate) fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Raises each quantity to the quantity of the same resource in `other`, if the latter is greater.
+    /// Replaces each quantity by the quantity of the same resource in `other` if the latter is greater.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -62,7 +63,7 @@ impl Amounts {
         Self(self.iter().map(rest).collect())
     }
 
-    /// Returns the quantities of the resources for which the closure returns true.
+    /// Returns the quantities of those resources for which the closure returns true.
     pub(crate) fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }

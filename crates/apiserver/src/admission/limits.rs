@@ -7,12 +7,12 @@ use super::{Amounts, Attempt, pods};
 use crate::request::Subresource;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources that the spec of a pod can set for the whole pod.
+/// The resources that a pod spec can limit for the whole pod.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The greatest quantity that can be compared in thousandths. If a comparison includes a greater quantity, it uses whole units.
+/// The greatest quantity that is compared in thousandths of a unit. If a quantity is greater, the comparison uses whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Returns whether limit ranges apply to the write. An update of a pod is checked only if it resizes the pod.
+/// Returns whether limit ranges apply to the write request. An update of a pod is checked only if it resizes the pod.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
@@ -24,12 +24,13 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The maximum size of the defaults for one pod, and of the errors about one pod, in bytes. The limits bound memory, because each container
-/// may get all defaults of a limit range. A pod that reaches the limit is too large to be stored.
+/// The maximum size in bytes of the defaults for one pod. The errors about one pod have the same maximum. Without this maximum, a pod with
+/// many containers could use much memory, because each container may get all defaults of a limit range. A pod with defaults of this size
+/// is too large to be stored.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them, and records the defaults in an annotation.
+/// Sets default requests and limits on containers that do not specify them. Records these defaults in an annotation of the pod.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -56,7 +57,7 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// Returns the violations of the limit range.
+/// Returns the ways in which the object violates the limit range.
 pub(crate) fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }
@@ -65,7 +66,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets missing quantities of a container. Returns the names of the resources that were set.
+/// Sets the requests or limits that a container does not specify. Returns the names of the resources that were set.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -106,7 +107,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Returns the requests or limits of a pod. A quantity in the pod's own resources replaces the sum over the containers.
+/// Returns the requests or limits of a pod. If the pod itself specifies a quantity, this quantity replaces the sum over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -114,7 +115,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a PersistentVolumeClaim. A claim has requests but no limits.
+/// Checks a PersistentVolumeClaim. A PersistentVolumeClaim has requests but no limits.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -239,8 +240,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether `a` is greater than `b`. Compares in thousandths if all quantities in `all` are small enough, and in whole units
-/// otherwise.
+/// Returns whether `a` is greater than `b`. The quantities are compared in thousandths if all quantities in `all` are small enough, and in
+/// whole units otherwise.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

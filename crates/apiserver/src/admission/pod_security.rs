@@ -1,4 +1,5 @@
-//! The Pod Security Standards. This module reads the policy of a namespace from its labels, and finds the violations of a pod.
+//! The Pod Security Standards. This module reads the Pod Security policy of a namespace from its labels, and finds the violations of a
+//! pod.
 
 mod baseline;
 mod pod_view;
@@ -17,7 +18,7 @@ use restricted::RESTRICTED;
 
 const POD_SECURITY_PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// The levels of the standards. The most permissive level is first.
+/// The levels of the standards. The levels are sorted from the most permissive to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Privileged,
@@ -28,12 +29,12 @@ pub(crate) enum Level {
 /// The version of a standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Version {
-    /// The standard of Kubernetes 1.x, where x is this minor version.
+    /// The version of the standard for Kubernetes 1.x, where x is this minor version.
     Minor(u64),
     Latest,
 }
 
-/// A level of the standards, in one version.
+/// A level of the Pod Security Standards, in one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standard {
     pub(crate) level: Level,
@@ -60,17 +61,17 @@ pub(crate) struct Violation {
 
 /// A rule of the standards.
 struct Control {
-    /// The minor version that introduced the rule.
+    /// The minor version of Kubernetes that introduced the rule.
     since: u64,
-    /// The first minor version in which the restricted standard has a stricter rule instead of this rule. `None` if no rule replaces this
-    /// rule.
+    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. The version is `None` if no rule
+    /// replaces this rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// Returns the policy of a namespace with these labels, and the errors of the labels. If the level in the `enforce` label is invalid,
-    /// the strictest level applies.
+    /// Reads the policy of a namespace from these labels. Also returns the errors of invalid labels. If the `enforce` label has an
+    /// invalid level, the strictest level applies.
     pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -141,8 +142,8 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template. The violations are in the order of the rules. Rules of the baseline standard
-    /// are first.
+    /// Returns the violations of a pod or a pod template. The violations are sorted in the order of the rules. Rules of the baseline
+    /// standard are first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {
@@ -155,7 +156,7 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Returns whether a pod can satisfy `other` and violate this standard.
+    /// Returns whether a pod that satisfies `other` can violate this standard.
     pub(crate) fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }

@@ -8,13 +8,13 @@ use super::Amounts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerType {
     Container,
-    /// An init container that keeps running next to the containers.
+    /// An init container that continues to run while the ordinary containers run.
     Sidecar,
     Init,
 }
 
 /// Returns, for each resource, the greater of two quantities. The first quantity is the sum over the containers and sidecars. The second
-/// quantity is the maximum that the pod uses while its init containers run. `of` returns the quantities of one container.
+/// quantity is the maximum that the pod needs while its init containers run. The closure `of` returns the quantities of one container.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -22,7 +22,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // `start` already includes all earlier sidecars. It increases only for resources that this container uses.
+        // The running sum `start` already includes all earlier sidecars. A sum increases only for resources that this container uses.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

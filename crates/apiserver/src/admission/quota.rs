@@ -1,4 +1,4 @@
-//! Resource quotas. This module computes the usage of a write and checks whether a quota allows the write.
+//! Resource quotas. This module computes the quota usage of a write request and checks whether a quota allows the request.
 
 mod pod_usage;
 mod scope;
@@ -15,7 +15,7 @@ use crate::request::Subresource;
 
 pub(crate) use usage::applies;
 
-/// Checks the conditions of a quota for which the usage of the write is irrelevant. Returns the reason if the quota rejects the write.
+/// Checks the conditions of a quota that do not depend on the usage of the write. Returns the reason if the quota rejects the write.
 pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -32,7 +32,7 @@ pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the `status.used` of the quota after the write, or `None` if the write does not change it. Returns the reason if the quota
+/// Returns the quota's `status.used` after the write, or `None` if the write does not change it. Returns the reason if the quota
 /// rejects the write.
 pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) 
     Ok(Some(sum))
 }
 
-/// Returns those hard limits of the quota that apply to the object. The result is empty if the scopes of the quota do not include the
+/// Returns the hard limits of the quota that apply to the object. The result is empty if the scopes of the quota do not include the
 /// object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     match scope::covers(quota, attempt, attempt.object) {

@@ -1,4 +1,4 @@
-//! Stores the records of the audit. Values that many records share are stored once.
+//! Stores the audit records of requests. Values that many records share are stored once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::{AuditRecord, Commit, ServerAudit};
 use crate::verb::RequestVerb;
 
-/// The memory limit of all records, in bytes. Clients choose the length of the texts in records, so a limit on the number of records is not
-/// sufficient.
+/// The maximum memory use of all audit records, in bytes. The number of records does not bound the memory, because clients choose the
+/// length of the texts in records.
 const MAX_BYTES: usize = 32 << 20;
 
-/// The records of the latest requests.
+/// The audit records of the latest requests.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     limit: usize,
@@ -38,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The values that are the same for all requests of one client for one resource.
+/// The values that all requests of one client for one resource have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -81,8 +81,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the shared value. If an equal value already existed, also returns `common`, which the caller must free after it releases the
-    /// lock.
+    /// Returns the shared value. If an equal value was already stored, also returns `common`. The caller must free `common` after it
+    /// releases the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {
@@ -105,7 +105,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // A value with two references belongs only to this record. The second reference is the entry in the set.
+        // If a value has only two references, no other record uses it. The second reference is the entry in the set of shared values.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

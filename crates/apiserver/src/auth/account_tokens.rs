@@ -1,7 +1,7 @@
 //! Issues and verifies the tokens of service accounts. A token contains claims and the signature of this server.
 //!
 //! The server does not store the tokens that it issued. A token is valid only during its lifetime and for its audiences. The objects to
-//! which it is bound must still exist with the same UIDs.
+//! which a token is bound must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::kinds::{Bound, Cluster, GroupResource, Named};
 use crate::object::metadata;
 use crate::request::user::{ServiceAccountName, User};
 
-/// The URL of this server. It is the issuer of the tokens and their default audience.
+/// The URL of this server. This URL is the issuer of the tokens and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The signature algorithm. Its signatures are deterministic.
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
     pub(crate) sub: String,
 }
 
-/// The reason why a token is invalid. It is empty if the text does not have the form of a token of this server.
+/// The reason why a token is invalid. The reason is empty if the text does not have the form of a token of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InvalidToken(pub(super) String);
 
@@ -58,10 +58,10 @@ impl fmt::Display for InvalidToken {
     }
 }
 
-/// The seed of a signing key. The seed alone determines the key and its signatures.
+/// The seed of a signing key. The key and its signatures depend on nothing but the seed.
 pub(crate) type KeySeed = [u8; 32];
 
-/// The signing key for tokens. It is created on first use.
+/// The signing key for tokens. The key is created when it is first used.
 pub(crate) struct AccountTokens(Mutex<Option<Arc<SigningKey>>>);
 
 struct SigningKey {
@@ -90,7 +90,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Creates a signing key. If a seed is given, the key depends only on the seed.
+    /// Creates a signing key. If a seed is given, the key is derived from this seed only.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -99,7 +99,7 @@ impl AccountTokens {
         Self(Mutex::new(seed.and_then(SigningKey::new)))
     }
 
-    /// Returns the seed of the key. Returns `None` if the system cannot provide random bytes.
+    /// Returns the seed of the signing key. Returns `None` if the system cannot provide random bytes.
     pub(crate) fn seed(&self) -> Option<KeySeed> {
         Some(self.key()?.seed)
     }
@@ -127,8 +127,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token. Also returns the audiences in `audiences` for which the token is valid, in the same order. Returns an
-    /// error if the token is not valid at `now`, in seconds since the epoch, or if it is valid for none of the audiences.
+    /// Returns the user of a token. Also returns the `audiences` for which the token is valid, in the same order. `now` is in
+    /// seconds since the epoch. Returns an error if the token is not valid at that time, or if it is valid for none of the audiences.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -147,7 +147,7 @@ impl AccountTokens {
         Ok((claims.user(), matching))
     }
 
-    /// Returns the claims of a token after checking that this server signed it.
+    /// Checks that this server signed the token, and returns the claims of the token.
     fn claims(&self, token: &str) -> Result<Claims, InvalidToken> {
         let (signed, signature) = token.rsplit_once('.').ok_or_else(InvalidToken::default)?;
         let (header, claims) = signed.split_once('.').ok_or_else(InvalidToken::default)?;
@@ -179,7 +179,7 @@ impl AccountTokens {
 }
 
 impl Claims {
-    /// Returns an error if the claims are not valid at `now`.
+    /// Returns an error if the claims are not valid at the time `now`.
     fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
         if now - LEEWAY > self.exp {
             return Err("service account token has expired".into());
@@ -208,7 +208,8 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // If the token is bound to a pod, the claims also contain the node. The server reports the node to clients, but does not check it.
+        // If the token is bound to a pod, its claims also contain the node of the pod. The server reports the node to clients, but does
+        // not check it.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]
@@ -244,7 +245,7 @@ impl Claims {
 }
 
 impl Named {
-    /// Returns an error if the UID of the object differs from the UID in the claims.
+    /// Returns an error if the object's UID differs from the UID in the claims.
     fn check_uid(&self, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
         let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
@@ -256,7 +257,7 @@ fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-/// Formats texts in the way Go's `%q` formats a slice.
+/// Formats a list of texts like Go's `%q` formats a slice.
 fn listed(texts: &[String]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", quoted.join(" "))

@@ -9,18 +9,18 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
-/// The decision on a request. It does not implement `PartialEq`, so a caller must match on [`Allowed`](Self::Allowed)
-/// to permit a request. If two `NoOpinion` values were compared, their errors could differ although the decision is the
-/// same.
+/// The decision on a request. This type does not implement `PartialEq`, so a caller must match on
+/// [`Allowed`](Self::Allowed) to permit a request. A comparison of two `NoOpinion` values could find a difference in
+/// their errors although the decision is the same.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// The request is allowed. The text is the reason.
     Allowed(String),
-    /// No rule allows the request. The value contains an error if a bound role is missing.
+    /// No rule allows the request. The value contains an error if the user is bound to a role that does not exist.
     NoOpinion(Option<String>),
 }
 
-/// Decides whether the user may make the request.
+/// Decides whether the user may send the request.
 pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Decision {
     if user.is_in(MASTERS) {
         return Decision::Allowed(String::new());
@@ -37,7 +37,7 @@ pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -
     }
 }
 
-/// Returns an error with status 403 if the user may not make the request.
+/// Returns an error with status 403 if the user may not send the request.
 pub(crate) fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
     match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),

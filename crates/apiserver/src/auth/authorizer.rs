@@ -1,4 +1,4 @@
-//! An index of the stored RBAC objects, which is updated when the store changes.
+//! An index of the stored RBAC objects. The index is updated when the store changes.
 
 mod index;
 #[cfg(test)]
@@ -15,7 +15,8 @@ use super::compiled::Compiled;
 use crate::request::user::User;
 use crate::store::Db;
 
-/// The RBAC index of one store. It is built at the first request of a user outside of `system:masters`.
+/// The RBAC index of one store. The index is built at the first request of a user outside of
+/// `system:masters`.
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer(Compiled<RuleIndex>);
 
@@ -39,7 +40,7 @@ impl Rbac<'_> {
         self.query(|index| index.granted(user, namespace))
     }
 
-    /// Returns a role of the namespace. An empty namespace means a cluster role.
+    /// Returns a role of the namespace. An empty namespace selects a cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
         self.query(|index| index.role(namespace, name).cloned())
     }

@@ -1,12 +1,12 @@
-//! An in-memory index of stored objects, which is updated when the store changes.
+//! An in-memory index of stored objects. The index is updated when the store changes.
 
 use std::sync::{PoisonError, RwLock};
 
 use crate::store::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
-/// A data structure that can be built from stored objects and updated with their changes.
+/// A data structure that is built from stored objects and updated when they change.
 pub(super) trait Index: Default {
-    /// The resources whose objects the index contains.
+    /// The resources that the index contains.
     const RESOURCES: &'static [&'static str];
 
     /// Adds or replaces an object.
@@ -16,20 +16,21 @@ pub(super) trait Index: Default {
 }
 
 /// The index of one store. Each query first applies the pending changes, so its result reflects all earlier writes. The cost of an update
-/// depends only on the number of changed objects.
+/// depends only on how many objects changed.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
 #[derive(Debug, Default)]
 struct CompiledState<I> {
     index: I,
-    /// The changes that the index does not contain yet. `None` before the first query. Their number is bounded even without queries.
+    /// The store changes that are not applied to the index yet. `None` before the first query. The number of pending changes is bounded
+    /// even if no query applies them.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The query runs while the index is locked, so it should only
-    /// look up objects. The caller processes them after the lock is released.
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while the query runs, so the query should
+    /// only look up objects. The caller processes the objects after the lock is released.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -57,8 +58,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. An object that is written at the same time can be both in the store and in the pending changes.
-    /// This is safe, because applying a change twice has the same result as applying it once.
+    /// Builds the index from all objects. An object that is written during this call can be both in the store and in the pending changes.
+    /// The overlap is harmless, because a change that is applied twice has the same result as a change that is applied once.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

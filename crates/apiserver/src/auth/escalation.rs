@@ -1,4 +1,4 @@
-//! Prevents privilege escalation. The writer of a role or binding can grant only permissions that the writer has.
+//! Prevents privilege escalation. The user who writes a role or binding can grant only permissions that the user already has.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Returns an error if a write of a role or binding would grant permissions that `user` does not have. There is no error if `user` may use
-/// the verb `escalate` on the role, or the verb `bind` on the bound role. `target` contains the object name in the URL of the request.
+/// Returns an error if the write of a role or binding grants permissions that `user` does not have. The write is allowed if `user` has the
+/// verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target` is the object name in the URL of the request.
 /// `old` is the stored object.
 pub(crate) fn check_grant(
     rbac: Rbac<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// The write of a role or binding, with the data for the escalation checks.
+/// The write of a role or binding, with the data that the escalation checks need.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -110,8 +110,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Checks that the writer has all permissions of these rules in the namespace of the object. Returns the reason if the writer lacks a
-    /// permission.
+    /// Checks that the writer has all permissions in these rules, in the namespace of the object. If the writer lacks a permission,
+    /// returns the reason.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -163,7 +163,7 @@ impl Granter<'_> {
     }
 }
 
-/// Formats permissions as sorted strings. Permissions on the same resource are merged into one string with several verbs.
+/// Formats permissions as sorted strings. Merges permissions on the same resource into one string with several verbs.
 fn describe(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
     let mut texts = Vec::new();

@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The classification is used only for the response headers, which match the headers of
-//! kube-apiserver.
+//! The server does not queue or limit requests. The result of the classification is used only for response headers. These headers
+//! match kube-apiserver's headers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,10 +31,11 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow of a request. It comes from the matching flow schema with the lowest `matchingPrecedence`. If several of them have
-    /// the lowest precedence, the first one by name determines the flow. All calls must use the same `db`.
+    /// Returns the flow schema and the priority level of a request. The matching flow schema with the lowest `matchingPrecedence`
+    /// determines the flow. If several matching flow schemas have the lowest precedence, the first one by name is used. All calls
+    /// must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
-        // The schema `exempt` is built in and is evaluated before all other schemas.
+        // The built-in schema `exempt` is evaluated before all other schemas.
         if user.is_in(MASTERS)
             && let Some(exempt) = self.0.query(db, |index| Some(index.flow(index.exempt()?)))
         {
@@ -51,7 +52,7 @@ impl Flows {
 struct FlowIndex {
     /// The flow schemas, keyed by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// For each flow schema, its key in `schemas`, by name.
+    /// For each flow schema name, the key of this flow schema in `schemas`.
     places: HashMap<Box<str>, Box<str>>,
     /// The UIDs of priority levels by name.
     levels: HashMap<Box<str>, Arc<str>>,
@@ -64,7 +65,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. It applies to some requests of its subjects.
+/// A rule of a flow schema. A rule applies to some of the requests from its subjects.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -77,7 +78,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The value is the prefix of their user names.
+    /// All service accounts of a namespace. The value is the prefix of the service accounts' user names.
     Accounts(Box<str>),
     NoOne,
 }
@@ -129,7 +130,7 @@ impl FlowIndex {
         self.schemas.get(self.places.get("exempt")?)
     }
 
-    /// Returns the flow of a flow schema. Returns `None` if its priority level does not exist.
+    /// Returns the flow for a flow schema. Returns `None` if the priority level of the schema does not exist.
     fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })

@@ -1,4 +1,4 @@
-//! Impersonation. This module parses the headers and checks the permissions to impersonate.
+//! Impersonation. This module parses the impersonation headers and checks the permissions to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -15,14 +15,15 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user to impersonate, exactly as in the headers. Returns `None` if there are no impersonation headers. The order of the
+/// Returns the user to impersonate, as given in the headers. Returns `None` if there are no impersonation headers. The order of the
 /// headers does not matter.
 ///
-/// Invalid UTF-8 in a header is replaced. If the header were ignored instead, the request would run with the sender's own permissions.
+/// Invalid UTF-8 in a header is replaced. If the server ignored the header instead, the request would run with the sender's own
+/// permissions.
 ///
 /// # Errors
 ///
-/// Returns an error with status 400 if there are impersonation headers but no user.
+/// Returns an error with status 400 if there are impersonation headers but the header with the user name is missing.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -44,8 +45,8 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the impersonated user, including implied groups. `user` needs a separate permission for the name of `wanted`, for its uid, for
-/// each group and for each extra value.
+/// Returns the impersonated user with the implied groups. `user` needs a separate permission for each part of `wanted`: the name, the
+/// uid, each group and each extra value.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
@@ -90,7 +91,7 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error. A caller with any permission to impersonate gets an error that contains the missing permission. Other
+/// Returns kube-apiserver's error. A caller with any impersonation permission gets an error that names the missing permission. Other
 /// callers get an error for the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
@@ -113,8 +114,8 @@ fn refusal(
     }
 }
 
-/// Returns the name of the user's mode in kube-apiserver's constrained impersonation. Returns `None` if there is no mode. Nodes and service
-/// accounts have a mode only if the request impersonates a name without uid, groups and extra values.
+/// Returns the name of the mode in which the user is impersonated under kube-apiserver's constrained impersonation. Returns `None` if no
+/// mode applies. Nodes and service accounts have a mode only if the request sets no uid, groups or extra values to impersonate.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");
@@ -127,7 +128,7 @@ fn mode(wanted: &User) -> Option<&'static str> {
     }
 }
 
-/// Decodes the percent-encoded key of an extra header. A key with an invalid escape is used as is.
+/// Decodes the percent-encoded key of an extra header. A key with an invalid escape sequence is not decoded.
 fn extra_key(encoded: &str) -> String {
     let mut escapes = encoded.split('%').skip(1);
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());

@@ -1,4 +1,5 @@
-//! An index of the stored admission policies and their bindings. It is updated when the store changes.
+//! An index of the stored admission policies and their bindings. The index is updated when the store
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,12 +25,14 @@ const MUTATING: [&str; 2] = [
 pub(crate) struct Policies(Compiled<PolicyIndex>);
 
 impl Policies {
-    /// Returns the validating policies that have bindings, by name. All calls must use the same `db`.
+    /// Returns the validating policies that have bindings. The policies are sorted by name. All calls must
+    /// use the same `db`.
     pub(crate) fn validating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.validating.bound.clone())
     }
 
-    /// Returns the mutating policies that have bindings, by name. All calls must use the same `db`.
+    /// Returns the mutating policies that have bindings. The policies are sorted by name. All calls must
+    /// use the same `db`.
     pub(crate) fn mutating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.mutating.bound.clone())
     }
@@ -101,7 +104,8 @@ impl Index for PolicyIndex {
         let object = stored.decode();
         let spec = object.get("spec").cloned().unwrap_or_default();
         if is_policy(resource) {
-            // Keep the compiled policy if the spec is unchanged, for example after an update of the status.
+            // The compiled policy is kept if the spec is unchanged, for example after an update of the
+            // status.
             if family.policies.get(key).is_some_and(|(known, _)| **known == spec) {
                 return;
             }

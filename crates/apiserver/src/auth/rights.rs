@@ -1,16 +1,16 @@
-//! Expands RBAC rules into single permissions, which this module calls rights.
+//! Expands RBAC rules into rights. A right is a permission for a single verb on a single URL or resource.
 
 use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;
 
-/// A right is one verb on one URL or resource. The verb and each name may be `*`.
+/// A right allows one verb on one URL or resource. The verb and each name may be `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) verb: String,
     pub(super) thing: Thing,
 }
 
-/// The URL or the resource of a right.
+/// The URL or the resource to which a right applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Url(String),
@@ -65,7 +65,7 @@ impl Right {
     }
 }
 
-/// Returns an upper limit for the comparisons that are needed to find a right in a rule.
+/// Returns an upper bound of the number of comparisons that are needed to find a right in a rule.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
@@ -74,7 +74,7 @@ pub(super) fn length(rule: &PolicyRule) -> usize {
 }
 
 impl Thing {
-    /// Formats a rule with these verbs, as in kube-apiserver's errors.
+    /// Formats a rule with these verbs like kube-apiserver's errors.
     pub(super) fn text(&self, verbs: &[&str]) -> String {
         let verbs: Vec<_> = verbs.iter().map(|verb| quoted(verb)).collect();
         let on = match self {
@@ -88,7 +88,8 @@ impl Thing {
     }
 }
 
-/// Returns whether the URL of a rule covers another URL. A `*` at the end of the rule's URL matches any text.
+/// Returns whether the URL of a rule includes another URL. A `*` at the end of the rule's URL matches any
+/// text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

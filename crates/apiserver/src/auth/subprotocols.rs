@@ -1,5 +1,5 @@
-//! Extracts a bearer token from WebSocket subprotocols. Clients in browsers send the token in this way, because they cannot set the
-//! `Authorization` header.
+//! Extracts a bearer token from WebSocket subprotocols. Clients in browsers send the token as a subprotocol, because they cannot set
+//! the `Authorization` header.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::failure::{Failure, Outcome};
 use crate::request::is_websocket;
 
-/// The prefix of the subprotocol that contains the token.
+/// The prefix of the subprotocol that contains the bearer token.
 const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
 /// The subprotocols that a WebSocket client offers.
@@ -22,7 +22,7 @@ pub(super) struct Subprotocols {
 
 impl Subprotocols {
     /// Parses the subprotocols of a request. Returns `None` if there is no token. Returns an error with status 401 if there are several
-    /// tokens, or if there is no other subprotocol that the server can select.
+    /// tokens. The same error is returned if the server has no other subprotocol to select.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

@@ -28,7 +28,7 @@ pub enum TokenFileError {
         /// The error that occurred during the read.
         cause: io::Error,
     },
-    /// A line has fewer than the three columns token, user and uid, or an unclosed quote.
+    /// A line has an unclosed quote, or fewer than three columns (token, user and uid).
     Line {
         /// The path of the file.
         path: PathBuf,
@@ -64,7 +64,8 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses the text of a token file. The error is the number of the first invalid line.
+    /// Parses the text of a token file. If a line is invalid, returns the number of the first
+    /// invalid line as the error.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -93,7 +94,7 @@ impl Tokens {
     }
 }
 
-/// Returns the unquoted columns of a line. Returns `None` if a quote is not closed.
+/// Splits a line into its columns and removes the quotes. Returns `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;

@@ -1,19 +1,19 @@
-//! Measures the CPU time of functions in tests.
+//! Measures the CPU time of functions under test.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns whether four times as many items take at most eight times the CPU time. A quadratic algorithm would take
-/// sixteen times the CPU time.
+/// Runs the work with some number of items and with four times as many items. Returns whether the CPU time grows at
+/// most eightfold. A quadratic algorithm would take sixteen times the CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // Run `work` once before measuring, because the first run initializes lazy tables.
+    // The first run initializes lazy tables, so it must not be measured.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Returns the CPU time that this thread needs for `work`. Other processes do not influence the result.
+/// Runs `work` and returns the CPU time that this thread spent on it. Other processes do not influence the result.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -24,7 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns its output, and how often another task ran during this time.
+/// Runs `work` on a single-threaded runtime. Returns the output of `work`, and how often another task ran during
+/// that time.
 pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

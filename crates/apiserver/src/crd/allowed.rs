@@ -16,13 +16,13 @@ impl Allowed {
         Self { all: values.to_vec(), exact: values.iter().cloned().collect() }
     }
 
-    /// Returns the values in the order of the schema.
+    /// Returns the allowed values in the order of the schema.
     pub(super) fn all(&self) -> &[Json] {
         &self.all
     }
 
-    /// Returns whether a value is allowed. As in Go, the value is first converted to the type of the allowed value. For example, an `enum`
-    /// with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not converted.
+    /// Returns whether a value is allowed. As in Go, the value is converted to the type of the allowed value before the comparison. For
+    /// example, an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not converted.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))
@@ -42,7 +42,7 @@ fn as_integer(value: &Json) -> Option<i64> {
     Some(whole)
 }
 
-/// Returns the character of a code point, as a text.
+/// Returns the character with this code point as a text.
 fn as_character(value: &Json) -> Option<String> {
     let point = value.as_i64()?;
     let known = u32::try_from(point).ok().and_then(char::from_u32);

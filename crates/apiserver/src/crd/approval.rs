@@ -1,5 +1,5 @@
-//! The approval annotation, which is required on definitions in API groups of the Kubernetes project. Its value is the URL of an API
-//! review, or the reason why there was no review.
+//! The approval annotation. Definitions in API groups of the Kubernetes project must have this annotation. The value of the
+//! annotation is the URL of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
 
@@ -14,7 +14,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 /// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
-    /// The value is invalid. It must be a URL, or a reason with the required prefix.
+    /// The value is invalid. The annotation must be a URL, or a reason with the required prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -31,9 +31,9 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a definition needs an approval annotation, and the annotation is missing or invalid. An update is accepted if
-/// the annotation was already missing, and is still missing. It is also accepted if the annotation was already invalid, and is still
-/// invalid, even with another value.
+/// Returns an error if a definition must have an approval annotation, but the annotation is missing or invalid. An update is
+/// accepted if the annotation was missing before and is still missing. An update is also accepted if the annotation was invalid
+/// before and is still invalid, even if its value changed.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError>
     }
 }
 
-/// Returns status, reason and message of the approval condition. Returns `None` if the definition needs no approval.
+/// Returns the status, reason and message of the approval condition. Returns `None` if the definition needs no approval.
 pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str, String)> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -75,7 +75,7 @@ fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
 }
 
-/// Returns whether Go parses the text as a URL with a scheme and a host.
+/// Returns whether Go would parse the text as a URL with a scheme and a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -89,7 +89,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && is_host && !text.bytes().any(|byte| byte.is_ascii_control()) && is_unescapable(path)
 }
 
-/// Returns whether two hexadecimal digits follow each `%` of a path. The query of the URL is not checked.
+/// Returns whether each `%` in a path is followed by two hexadecimal digits. The query of the URL is not checked.
 fn is_unescapable(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     path.split('%')

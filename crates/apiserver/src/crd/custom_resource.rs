@@ -1,4 +1,4 @@
-//! Creates the kinds of an established definition.
+//! Creates the kinds that an established definition defines.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::request::{Subresource, Verb};
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
-/// Returns the kinds of a definition, one for each served version. The list is empty if the definition is not
-/// established.
+/// Returns the kinds of a definition, one for each served version. If the definition is not established, the
+/// list is empty.
 pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }

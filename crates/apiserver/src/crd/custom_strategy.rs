@@ -16,7 +16,7 @@ use crate::object::{differ_outside, metadata, text};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
 
-/// The data that all versions of a definition share.
+/// The data that all versions of a custom resource share.
 pub(super) struct Versions {
     /// The uid of the definition.
     pub(super) definition: String,
@@ -24,8 +24,8 @@ pub(super) struct Versions {
     pub(super) schemas: Vec<Structural>,
     /// The rules of each version.
     pub(super) rules: Vec<Option<RuleTree>>,
-    /// The cost of validating one object with the most expensive schema. The unit is the time to process one byte of a
-    /// body.
+    /// The cost of validating one object with the schema of the most expensive version. The unit of cost is the time
+    /// to process one byte of a body.
     pub(super) weight: usize,
     /// The index of the storage version.
     pub(super) at: usize,
@@ -43,7 +43,7 @@ pub(super) struct Custom {
     cells: Vec<columns::Cell>,
     openapi: Json,
     deprecation: Option<String>,
-    /// A hash that identifies this version in the current state of the definition.
+    /// A hash that identifies this version and the current state of the definition.
     form: u64,
 }
 
@@ -104,10 +104,10 @@ impl Custom {
         errors
     }
 
-    /// Evaluates the rules, unless an error may make them fail.
+    /// Evaluates the rules, unless the object has an error that may make the rules fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
-        // The check of the metadata reports an object without a name.
+        // An object without a name is already reported by the metadata validation.
         let has_name = !metadata::name(object).is_empty();
         if !has_name || errors.has_type(&BLOCKING) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
@@ -124,7 +124,7 @@ impl Custom {
     }
 }
 
-/// The types of errors after which no rule is evaluated.
+/// The types of errors that prevent the evaluation of all rules.
 const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -133,8 +133,8 @@ const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Returns an error if the value at a replicas path of the scale subresource is present but is not a valid number of
-/// replicas.
+/// Checks the value at a replicas path of the scale subresource. Returns an error if the value is present but is not a
+/// valid number of replicas.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let other_type = |value: &Json, wanted: &str| {
@@ -207,7 +207,7 @@ impl Strategy for Custom {
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // The definition does not have this version, so the object will be rejected later.
+            // If the definition does not have this version, the object is rejected later.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -254,7 +254,7 @@ impl Strategy for Custom {
         }
         let mut errors = FieldErrors::default();
         if let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) {
-            // As in kube-apiserver, the messages omit `status.` from paths.
+            // As in kube-apiserver, the paths in the messages do not contain `status.`.
             let shortened = |mut error: FieldError| {
                 error.message = error.message.replace("status.", "");
                 error
@@ -300,8 +300,8 @@ impl Strategy for Custom {
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version in which the object was written. The schema of the served
-        // version only prunes.
+        // The defaults come from the schema of the version that the writer used. The schema of the served version is
+        // used only to prune unknown fields.
         let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && written == self.at {

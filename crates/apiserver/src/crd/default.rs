@@ -1,11 +1,11 @@
-//! Fills in the defaults of a custom resource's schema, and normalizes nulls and numbers in the same way as kube-apiserver.
+//! Fills in the defaults of a custom resource's schema. Normalizes nulls and numbers in the same way as kube-apiserver.
 
 use pintle_json::Json;
 
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default. This happens to all decoded objects except the body of a server-side
+/// Drops nulls in fields that are not nullable and have no default. All decoded objects are normalized, except the body of a server-side
 /// apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
@@ -33,14 +33,14 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
 }
 
-/// The maximum total size of the defaults that are filled into one object, in bytes. An object with more defaults would be too large to
-/// be stored.
+/// The maximum total size of the defaults that are filled into one object, in bytes. An object with more defaults than this would be too
+/// large to be stored.
 const MAX_DEFAULTED: usize = 8 << 20;
 
-/// Fills in the defaults of fields that are absent, or null but not nullable.
+/// Fills in the defaults of fields that are absent, and of fields that are null but not nullable.
 ///
-/// A default is filled in only if its parent object is present. A small body can trigger the same long default thousands of times.
-/// Therefore, defaulting stops when the total size of the filled-in defaults exceeds a limit.
+/// A default is filled in only if the object that contains the field is present. A small body can trigger the same long default
+/// thousands of times. Therefore, defaulting stops when the total size of the filled-in defaults exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }

@@ -8,7 +8,7 @@ use super::structural::{Additional, Structural};
 use crate::kinds::object_meta;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// Returns an error if an embedded object cannot be decoded.
+/// Returns an error if an embedded object cannot be decoded as a Kubernetes object.
 pub(super) fn malformed(schema: &Structural, value: &Json, path: FieldPath<'_>) -> Option<FieldError> {
     match value {
         Json::Object(members) => members.iter().find_map(|(name, member)| {
@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects. The result is the same as after decoding and encoding in Go. Metadata that cannot be
-/// decoded stays unchanged, and validation rejects it later.
+/// Normalizes the metadata of embedded objects. The result is the same as if Go decoded and encoded the metadata. Validation
+/// rejects metadata that cannot be decoded, so this function does not change it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -69,7 +69,8 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Returns the errors of embedded objects. Each embedded object needs a valid version, kind and metadata.
+/// Validates the embedded objects and returns the errors. Each embedded object must have a valid `apiVersion`, `kind` and
+/// `metadata`.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     collect_errors(schema, value, FieldPath::Start(""), &mut errors);
@@ -106,7 +107,7 @@ fn collect_errors(schema: &Structural, value: &Json, path: FieldPath<'_>, errors
     }
 }
 
-/// Validates the version and kind of an embedded object.
+/// Validates `apiVersion` and `kind` of an embedded object.
 fn types(members: &Map, path: FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {

@@ -1,12 +1,12 @@
-//! The path of a value in an object.
+//! Paths to values in an object, for error messages.
 
 use std::fmt;
 
-/// The path of a value in an object. It is converted to text only for error messages, because a path can be as long as
-/// the object.
+/// The path of a value in an object. The path is converted to text only for error messages, because a path can be as
+/// long as the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FieldPath<'a> {
-    /// The path of the root value. It is empty if the root is a whole object.
+    /// The path of the root value. The path is empty if the root is a whole object.
     Start(&'a str),
     Member(&'a FieldPath<'a>, &'a str),
     Item(&'a FieldPath<'a>, usize),

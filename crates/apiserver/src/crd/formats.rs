@@ -1,6 +1,6 @@
 //! The string formats of schemas, such as `date-time` and `uuid`.
 //!
-//! The checks accept and reject the same texts as the functions of Kubernetes' `strfmt` registry.
+//! Each format accepts and rejects the same texts as in Kubernetes' `strfmt` registry.
 
 mod address;
 mod digits;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that a definition can use without a warning. Their names have no dashes, because dashes do not matter.
+/// The formats that cause no warning in a definition. The names are without dashes, because dashes in format names do not matter.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -43,7 +43,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Returns whether the format is known for the type. A schema without a type counts as a string schema.
+/// Returns whether the format is known for the type. If the schema has no type, it is treated as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -53,7 +53,7 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     }
 }
 
-/// Returns whether a text is valid in the format. Unknown formats accept every text.
+/// Returns whether a text is valid in this format. Unknown formats accept every text.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match &*plain_name(format) {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -85,13 +85,14 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns the name of a format without its dashes.
+/// Returns the name of a format after removing its dashes.
 fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// Returns whether the text is a date-time, ignoring case. It consists of a date, `t`, a time without leap seconds, and a zone offset,
-/// whose range is not checked. The text after a second `t` is ignored.
+/// Returns whether the text is a date-time. Upper and lower case are equivalent. A date-time consists of a date, `t`, a time without
+/// leap seconds, and a zone offset. The range of the offset is not checked. If the text contains a second `t`, the text after it is
+/// ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
@@ -119,7 +120,8 @@ fn is_base64(text: &str) -> bool {
         && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-/// Returns whether the text is a single label, or several labels separated by dots. The last of several labels has at least two letters.
+/// Returns whether the text is a host name: a single label, or several labels separated by dots. If there are several labels, the last
+/// label must have at least two letters.
 fn is_hostname(text: &str) -> bool {
     static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let any = r"a-zA-Z0-9\p{S}\p{L}";
@@ -137,7 +139,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Returns whether the text is a UUID: five groups of hexadecimal digits, with optional dashes between them.
+/// Returns whether the text is a UUID. A UUID has five groups of hexadecimal digits, with optional dashes between them.
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     for (at, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {

@@ -7,13 +7,14 @@ use pintle_json::Json;
 pub(crate) enum Hop {
     /// A member of an object.
     Member(String),
-    /// An item of a list. A negative index counts from the end.
+    /// An item of a list. An index into a list. A negative index counts from the end.
     Item(i64),
-    /// The items from a start index to an end index, which is excluded. A negative index counts from the end.
+    /// The items from a start index up to an end index, without the item at the end index. A negative index counts from the end of the
+    /// list.
     Slice(Option<i64>, Option<i64>),
     /// All items of a list, or all members of an object.
     All,
-    /// The items whose value at a path is equal, or is not equal, to a given value.
+    /// The items whose value at a path is equal to a given value, or different from it.
     Where(Vec<Hop>, FilterOperator, Json),
     /// The items that have a value at a path.
     Having(Vec<Hop>),
@@ -114,7 +115,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket, skipping quotes and inner brackets.
+/// Returns the index of the closing bracket. Quotes and inner brackets are skipped.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {

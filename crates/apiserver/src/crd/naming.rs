@@ -1,4 +1,4 @@
-//! Functions that accept the names of definitions, establish definitions, and maintain their conditions.
+//! Functions that accept the names of definitions, establish definitions, and update their conditions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,7 +43,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Returns the names as JSON. Omits optional names that are empty.
+    /// Returns the names as JSON. Optional names that are empty are omitted.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
@@ -60,10 +60,11 @@ impl DefinitionNames {
     }
 }
 
-/// Accepts the names of a definition and establishes it. Returns the definition with its new status if the status changed.
+/// Accepts the names of a definition, and marks the definition as established. Returns the definition with its new status, or `None` if
+/// the status did not change.
 ///
-/// `taken` contains the accepted names of the other definitions in the group. A requested name that is in `taken` is a conflict. `now` is
-/// the transition time of changed conditions, in the format of metadata timestamps.
+/// `taken` contains the accepted names of the other definitions in the group. If a requested name is in `taken`, the name has a conflict.
+/// `now` becomes the transition time of changed conditions. It has the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -76,14 +77,14 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns whether all requested names of a definition are accepted. In this case, no other definition can have these names, so the caller
-/// need not check for conflicts.
+/// Returns whether all requested names of a definition are accepted. No other definition can have names that are accepted here, so the
+/// caller need not check for conflicts.
 pub(crate) fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names of all definitions in a group. For each name, it counts the definitions that have the name.
+/// The accepted names of all definitions in a group. For each name, the map contains the number of definitions that have this name.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     resources: HashMap<String, usize>,
@@ -96,7 +97,7 @@ impl Taken {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Removes the accepted names of a definition that was added before.
+    /// Removes the accepted names of a definition. The definition must have been added before.
     pub(crate) fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {

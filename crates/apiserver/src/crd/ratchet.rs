@@ -1,4 +1,5 @@
-//! Determines which values an update leaves unchanged. Errors of unchanged values do not fail the update.
+//! Finds the values that an update does not change. An update does not fail because of errors in
+//! unchanged values.
 
 use std::collections::HashMap;
 
@@ -6,10 +7,10 @@ use pintle_json::Json;
 
 use super::structural::Structural;
 
-/// Returns whether a value equals its old value, as kube-apiserver compares them:
+/// Returns whether a value equals its old value. The comparison follows kube-apiserver's rules:
 ///
-/// - An object with a member that the schema does not declare is never unchanged.
-/// - The items of a list of the type `map` may be in another order.
+/// - An object never counts as unchanged if it has a member that the schema does not declare.
+/// - In a list of the type `map`, the order of the items does not matter.
 pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
     match (new, old) {
         (Json::Object(new), Json::Object(old)) => {
@@ -31,13 +32,14 @@ pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool 
     }
 }
 
-/// Returns the values of the map keys of an item as one string.
+/// Joins the values of an item's map keys into one string.
 pub(super) fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns a map from keys to items. If several items have the same keys, the map contains the first item.
+/// Returns a map from the keys of each item to the item. If several items have the same keys, the map
+/// contains the first item.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

@@ -1,7 +1,7 @@
-//! The rules of custom resources in CEL: `x-kubernetes-validations`.
+//! The validation rules of custom resources in CEL: `x-kubernetes-validations`.
 //!
-//! A [`RuleTree`] has the structure of a schema and contains its compiled rules. [`evaluate`] evaluates them for an object. The texts are
-//! the same as in kube-apiserver.
+//! A [`RuleTree`] has the structure of a schema and contains its compiled rules. The function [`evaluate`] evaluates the rules for an
+//! object. The error messages are the same as in kube-apiserver.
 
 mod compile;
 mod correlation;
@@ -22,11 +22,11 @@ pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
 pub(crate) use evaluate::{DefaultBudget, evaluate};
 pub(crate) use field_path::is_valid as is_valid_field_path;
 
-/// The maximum cost of one expression, and of all expressions for one object: `PerCallLimit` and `RuntimeCELCostBudget`.
+/// The maximum cost of one expression (`PerCallLimit`), and of all expressions for one object (`RuntimeCELCostBudget`).
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of its nested schemas. Nested schemas that contain no rules are left out.
+/// The rules of a schema and of its nested schemas. Nested schemas are omitted if they contain no rules.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
     /// The compiled rules, or the reasons why they cannot be used.
@@ -34,14 +34,14 @@ pub(crate) struct RuleTree {
     /// How expressions see the values of this schema. Set if the schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
-    /// The keys of a list of the type `map`.
+    /// The map keys of a list of the type `map`.
     list_keys: Option<Vec<String>>,
     properties: BTreeMap<String, RuleTree>,
     additional: Option<Box<RuleTree>>,
     items: Option<Box<RuleTree>>,
 }
 
-/// The position of a schema. In expressions, the root and embedded resources have `apiVersion`, `kind` and `metadata`.
+/// The position of a schema. In expressions, the root object and embedded resources have `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,
@@ -54,7 +54,7 @@ impl Level {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }
 
-    /// Returns how expressions see a value of this schema.
+    /// Returns the type that expressions use for a value of this schema.
     pub(crate) fn view(self, schema: &Json) -> Arc<Schema> {
         Arc::new(match self {
             Self::Resource => Schema::resource(schema),
@@ -64,7 +64,7 @@ impl Level {
 }
 
 impl RuleTree {
-    /// Reads the rules of the schema of a valid definition. Returns `None` if there are no rules.
+    /// Compiles the rules in the schema of a valid definition. Returns `None` if there are no rules.
     pub(crate) fn read(schema: &Json) -> Option<Self> {
         Self::at(schema, Level::Resource)
     }
@@ -121,7 +121,7 @@ impl RuleTree {
 
     /// Returns the maximum cost of evaluating the rules. The unit is the time to process one byte of a body.
     pub(crate) fn weight(&self) -> usize {
-        /// The CEL cost that takes as long as processing one byte of a body.
+        /// The CEL cost that corresponds to the time for processing one byte of a body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

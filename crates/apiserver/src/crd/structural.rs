@@ -8,9 +8,9 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::pattern::{Pattern, Patterns};
 
-/// A structural schema, read once from the JSON of a definition.
+/// A structural schema, parsed once from the JSON of a definition.
 ///
-/// Reading never fails. It ignores parts of the JSON that the validation of definitions rejects.
+/// Reading never fails. Parts of the JSON that the validation of definitions rejects are ignored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub(crate) type_name: String,
@@ -44,7 +44,7 @@ pub(crate) enum Additional {
     Schema(Box<Structural>),
 }
 
-/// The limits that a schema sets for a value.
+/// The limits that a schema defines for a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) values: Option<Allowed>,

@@ -13,7 +13,7 @@ use crate::object::condition;
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
 
-/// Returns a definition of widgets with one version that has this schema of `spec`.
+/// Returns a definition of widgets. Its only version has this schema for `spec`.
 fn definition(spec: Json) -> Json {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
@@ -50,7 +50,7 @@ fn repeated_patterns_of_a_definition_are_shared() {
     }
 }
 
-/// Prunes and defaults a spec, and checks the result and the reported unknown fields.
+/// Prunes a spec and fills in its defaults. Checks the result and the reported unknown fields.
 #[track_caller]
 fn check_pruned_and_defaulted(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);

@@ -18,8 +18,8 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that share a step limit. `left` is the number of steps left, and the function subtracts the steps that
-/// it takes.
+/// Validates one of several values that have a common step limit. `left` is the number of steps that are left. The function subtracts the
+/// steps that it takes.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -37,9 +37,8 @@ pub(super) fn validate_within(
 }
 
 /// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or the handling of
-/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each
-/// branch of an `anyOf`, and nested branches multiply the steps. Without a limit, validation could take hours for a
-/// schema and an object of legal sizes.
+/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`, and nested
+/// branches multiply the steps. Without a limit, validation could take hours even if the sizes of the schema and the object are legal.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
@@ -65,13 +64,13 @@ impl Validation {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
-            // kube-apiserver rejects null for every enum, even if the enum lists it.
+            // kube-apiserver rejects null for every `enum`, even if the `enum` contains null.
             if let Some(values) = &schema.limits.values {
                 self.unsupported(values.all(), value, path);
             }
             return;
         }
-        // Validation continues after a wrong type, unless the value is null.
+        // After a wrong type, validation continues unless the value is null.
         if !self.is_of_type(schema, value, path) && value.is_null() {
             return;
         }
@@ -157,8 +156,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and the errors of the branch that visited the most values. If several branches visited the
-    /// same number of values, uses the first of them. The errors of all other branches are dropped immediately to save memory.
+    /// Returns the number of branches that match. Also returns the errors of the branch that visited the most values. If several branches
+    /// visited the same number of values, the errors come from the first of them. The errors of all other branches are dropped immediately
+    /// to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -177,7 +177,8 @@ impl Validation {
         (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
-    /// Validates the value against a branch and returns the errors separately. The steps count towards the limit of the whole validation.
+    /// Validates the value against one branch, and returns the errors of this branch. The steps count towards the limit for the whole
+    /// validation.
     fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
         let mut branch = Self { left: self.left, ..Self::default() };
         branch.changed(schema, value, old, path);
@@ -333,8 +334,8 @@ impl Validation {
         self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The bytes of the error count as steps, because a branch can report an error for every value and discard all of
-    /// them later.
+    /// Reports an error. The bytes of the error count as steps, because a branch can report an error for every value even if all errors
+    /// are discarded later.
     fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
@@ -347,14 +348,14 @@ impl Validation {
     }
 }
 
-/// Returns an error for each duplicate item in lists of type set or map. The path of the error refers to the second occurrence.
+/// Returns an error for each duplicate item in a list of the type `set` or `map`. The path of the error refers to the second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
         let mut errors = FieldErrors::default();
         collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
-    // If the old value has duplicates, the new value may have any duplicates.
+    // If the old value already has duplicates, any duplicates are allowed in the new value.
     if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
 }
 
@@ -387,7 +388,7 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
     }
 }
 
-/// Reports duplicate keys in a list map. A null item counts as an item without keys.
+/// Reports duplicate keys in a list map. A null item is treated like an item without keys.
 fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
@@ -399,7 +400,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // A list with a single key compares only the value of this key.
+    // If a list has a single key, only the values of this key are compared.
     let seconds = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),
@@ -461,7 +462,7 @@ mod tests {
         assert!(validate(&schema, &Json::Null, None, "a").is_empty());
     }
 
-    /// Returns the number of steps that validating a value takes.
+    /// Returns the number of steps that the validation of a value takes.
     fn steps(schema: &Json, value: &Json) -> usize {
         let schema = Structural::read(schema, &mut Patterns::default());
         let mut check = Validation { left: usize::MAX, ..Validation::default() };

@@ -1,18 +1,18 @@
-//! Estimates of the cost to validate a custom resource. The server offloads bodies that are expensive to process.
+//! Estimates how much it costs to validate a custom resource. The server offloads bodies that are expensive to process.
 
 use pintle_json::Json;
 
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// The costs of a branch, of an `enum` value or required member, and of one byte of a default value. The unit is the time to process one
-/// byte of a body.
+/// The costs of three things: a branch, an `enum` value or required member, and one byte of a default value. The unit is the time to
+/// process one byte of a body.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost to validate one value of a body, without the cost of the value's own bytes. The result is the cost at the most
-/// expensive position in the schema, because all values of a body may be at that position.
+/// Returns the maximum cost of validating one value of a body. The cost of the value's own bytes is not included. The result is the cost
+/// at the most expensive position in the schema, because a body can have all its values at that position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

@@ -1,4 +1,4 @@
-//! Discovery and OpenAPI documents. They are created on request, and cached until the kinds that they describe change.
+//! Discovery and OpenAPI documents. The documents are created on request, and cached until the kinds that they describe change.
 
 mod document_cache;
 #[cfg(test)]
@@ -20,14 +20,14 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. A document is created on request. This takes long, so it runs on a thread for blocking code. At most one
-/// OpenAPI document and one discovery document are created at a time.
+/// The documents of a server. A document is created on request. The server creates a document on a thread for blocking code, because the
+/// creation takes long. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// The permit for creating discovery documents. It is separate from `openapi`, because discovery must not wait for OpenAPI documents,
-    /// which take longest.
+    /// The semaphore with the permit to create discovery documents. This semaphore is separate from `openapi`, because discovery must not
+    /// wait for OpenAPI documents, which take longest to create.
     listings: Arc<Semaphore>,
 }
 
@@ -38,12 +38,12 @@ impl Default for Documents {
     }
 }
 
-/// The subject of a document: the kinds that it describes, and its format.
+/// The kinds that a document describes, and the format of the document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentScope {
     /// A discovery document.
     Listing(Listing),
-    /// The list of the OpenAPI 3 documents and their paths.
+    /// The list of all OpenAPI 3 documents and their paths.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
@@ -59,7 +59,7 @@ pub(crate) enum DocumentForm {
     Protobuf,
 }
 
-/// The discovery documents that cover all groups.
+/// The discovery documents that describe all groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Listing {
     /// The aggregated document of `/api` or `/apis`, with all resources.
@@ -73,28 +73,29 @@ pub(crate) enum Listing {
 /// The bytes and the ETag of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// The ETag. It identifies the content and is the same for all encodings.
+    /// The ETag. The ETag identifies the content of the document and is the same for all encodings.
     pub(crate) tag: Arc<str>,
     pub(crate) bytes: Bytes,
 }
 
-/// The kinds that a document describes, in their current state. If two states have the same address, they are the same state.
+/// The current state of the kinds that a document describes. If two states have the same address, they are identical.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Returns the document, from the cache if possible. Returns `None` if the group and version of the document are not served.
+    /// Returns the document. If the document is cached, it is not created again. Returns `None` if the document's group and version are
+    /// not served.
     ///
     /// # Errors
     ///
-    /// Returns an error if creating the document panicked.
+    /// Returns an error if a panic occurred while the document was created.
     pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
         if let Some(document) = self.cache().find(&scope, &subject) {
             return Ok(Some(document));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // The semaphores are never closed, so acquiring a permit cannot fail. The task keeps the permit until the document is created, even
-        // if the caller is cancelled.
+        // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task keeps the permit until
+        // the document is created.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -129,8 +130,8 @@ impl Documents {
         document
     }
 
-    /// Returns the list of all documents and their paths, by group and version. Each path contains a hash, so clients can cache the
-    /// document forever.
+    /// Returns the list of all documents and their paths, sorted by group and version. Each path contains a hash, so clients can cache
+    /// the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {

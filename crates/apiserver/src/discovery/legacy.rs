@@ -1,4 +1,4 @@
-//! Unaggregated discovery. There are separate documents for the list of groups, for each group and for each version.
+//! Unaggregated discovery. The group list, each group and each version have separate documents.
 
 use pintle_json::{Json, json};
 use pintle_meta::GroupVersion;
@@ -63,7 +63,7 @@ fn group_members(name: &str, group: &Group) -> Json {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-/// Returns the entries of a kind and of its subresources in a resource list.
+/// Returns the entries in a resource list for a kind and its subresources.
 fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,

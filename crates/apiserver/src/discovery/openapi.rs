@@ -1,4 +1,5 @@
-//! The OpenAPI 3 document of a group and version. It contains the operations and the schemas of the kinds.
+//! The OpenAPI 3 document of a group and version. The document contains the operations of the kinds and
+//! their schemas.
 
 mod inlined;
 mod kind_schemas;

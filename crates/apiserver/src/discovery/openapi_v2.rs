@@ -1,4 +1,4 @@
-//! The OpenAPI 2 document of all kinds. It is created by merging the OpenAPI 3 documents and converting them to version 2.
+//! The OpenAPI 2 document of all kinds. The document is created by merging the OpenAPI 3 documents and converting them to version 2.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The kind of an entry that [`parts`] passes to its caller. The two large members of the document contain these entries.
+/// The kind of an entry that the function [`parts`] passes to its closure. These entries form the two large members of the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and definition of the kinds of these versions. Does not collect the paths and definitions, because all of
-/// them together are large.
+/// Calls `take` for each path and definition that describes kinds of these versions. The paths and definitions are passed on one by one,
+/// because all of them together are large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -33,7 +33,7 @@ pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: im
     }
 }
 
-/// Returns the document's members other than paths and definitions.
+/// Returns the document's members except paths and definitions.
 pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
@@ -112,13 +112,13 @@ fn media_types(body: &Json) -> Vec<Json> {
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a body. Returns null if the body has no schema. The schema is the same for each media type.
+/// Returns the schema of a body. Returns null if the body does not have a schema. All media types of a body have the same schema.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
 }
 
-/// Moves the members of a parameter's schema into the parameter.
+/// Moves the members of a parameter's schema into the parameter itself.
 fn flatten(parameter: &mut Json) {
     if let Some(members) = parameter.as_object_mut()
         && let Some(Json::Object(schema)) = members.remove("schema")
@@ -127,8 +127,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts the schema of a definition. If a kind preserves unknown fields, omits its properties. Otherwise, kubectl would reject all other
-/// fields of its objects.
+/// Converts the schema of a definition. If a kind preserves unknown fields, its properties are omitted. With the properties, kubectl would
+/// reject all other fields of such objects.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -142,8 +142,8 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, also removes its
-/// type and its nested schemas. With them, clients of version 2 would reject valid objects.
+/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
+/// nested schemas are also removed. With this type and these schemas, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -191,7 +191,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // In version 2, a field that may be a number or a string has the type string.
+    // In version 2, a field that may be a number or a string has the type `string`.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }
@@ -237,7 +237,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // A property with the name `oneOf` is a schema, and not a list of alternatives.
+            // A property named `oneOf` is a schema and not a list of alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

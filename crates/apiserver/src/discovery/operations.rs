@@ -23,7 +23,7 @@ struct PathItem<'a> {
     path: String,
     subresource: Subresource,
     verbs: Vec<Verb>,
-    /// The name of the schema of the objects in requests and responses.
+    /// The name of the schema for the objects in requests and responses.
     schema: String,
     /// The group, version and kind of the objects in requests and responses.
     gvk: Json,
@@ -62,7 +62,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // kube-apiserver writes the kind of the custom resource for all its paths, including the paths of its
+                // kube-apiserver writes the kind of the custom resource for all its paths, even for the paths of its
                 // subresources.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
@@ -73,7 +73,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     served.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
-/// Returns the path of the resource list of a group and version, with its operation.
+/// Returns the path of a version's resource list, with the operation of this path.
 pub(super) fn resources(version: &GroupVersion) -> (String, Json) {
     let get = json!({
         "tags": [tag(version)],
@@ -103,7 +103,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // If a path has only one operation, write the parameters of the operation as parameters of the path.
+        // If a path has only one operation, the parameters of the operation become parameters of the path.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -144,7 +144,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists. Go omits them, and Go's OpenAPI readers do not expect them.
+        // Omit empty lists. Go omits these values, and Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -172,10 +172,9 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns the operation ID, which is unique in the server.
+    /// Returns the operation ID. The ID is unique in the server.
     fn id(&self, verb: Verb) -> String {
-        // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the name of the group and
-        // version.
+        // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the group and version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let subresource = camel(self.subresource.name(), true);
@@ -274,13 +273,13 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a single route serves all requests for a kind, which is the case only for custom resources.
+/// Returns whether a single route serves all requests for a kind. Only custom resources have such a route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types of objects for an operation. `catch_all` is true if a single route serves all requests for
-/// the kind.
+/// Returns the media types in which an operation sends or receives objects. `catch_all` is true if a single route
+/// serves all requests for the kind.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -297,7 +296,7 @@ fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     forms
 }
 
-/// Returns the content of a body with the same schema for each media type.
+/// Returns the content of a body that has the same schema for each media type.
 fn contents(types: &[&str], schema: &str) -> Json {
     let schema = json!({"schema": reference(schema)});
     types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map>().into()
@@ -308,7 +307,8 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text for the group and version in operation IDs. In an ID, this text follows the verb.
+/// Returns the text that represents the group and version in operation IDs. In an operation ID, this text follows the
+/// verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }
@@ -325,7 +325,7 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// Removes the characters that an identifier cannot contain, and capitalizes the letter after each of them.
+/// Removes the characters that are not allowed in an identifier, and capitalizes the letter after each of them.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

@@ -35,44 +35,45 @@ use crate::verb::RequestVerb;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Delays the request by this time, and then serves it.
+    /// Delays the request by this duration, and then serves it.
     Delay(Duration),
     /// Sends this answer instead of serving the request.
     Answer(Answer),
-    /// Serves the request, including its writes, but sends this answer instead of the response.
+    /// Serves the request and applies its writes, but sends this answer instead of the response.
     LoseAnswer(Answer),
-    /// Serves reads from the state at this revision, like an API server whose watch cache lags behind and does not advance.
+    /// Serves reads from the state at this revision. The server behaves like an API server whose watch cache lags behind and does not
+    /// advance.
     ///
-    /// Only gets and lists with a `resourceVersion` are affected. If a read requests any version (`resourceVersion=0`), this revision or
-    /// an earlier revision, the server returns the state at this revision. A read of a later revision fails, like a read from a watch
-    /// cache that has not reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// Only gets and lists with a `resourceVersion` are affected. If a read requests `resourceVersion=0`, this revision or an earlier
+    /// revision, the server returns the state at this revision. A read of a later revision fails, as it does when a watch cache has not
+    /// reached the revision. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
-    /// Serves reads and watches from an older state, like an API server whose watch cache lags behind but advances.
+    /// Serves reads and watches from an older state. The server behaves like an API server whose watch cache lags behind but advances.
     ///
-    /// - A read gets the older state at the time of the read, with the rules of [`Stale`](Self::Stale). A read of a later revision waits
-    ///   for a while, as in kube-apiserver.
-    /// - The initial events of a watch come from the older state. A watch without `resourceVersion` requests the newest state, so its
-    ///   initial events come from the newest state. Each later event is sent when the lagging state includes it.
-    /// - The lag of a watch ends with the watch, at the rule's [`until`](Rule::until), or when the rule is
-    ///   [removed](super::Faults::remove), whichever comes first.
+    /// - A read returns the older state. The rules of [`Stale`](Self::Stale) apply. A read of a later revision waits for this revision for
+    ///   a limited time, as in kube-apiserver.
+    /// - The initial events of a watch come from the older state. A watch without `resourceVersion` requests the newest state, so it
+    ///   starts with events from the newest state. Each later event is sent when the lagging state contains the event.
+    /// - A watch stops lagging at the rule's [`until`](Rule::until), or when the rule is [removed](super::Faults::remove), or when the
+    ///   watch ends.
     /// - The server closes a watch, like the watch of a slow client, if it lags by more changes than
     ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer). The server also closes a watch if an unsent event is dropped from the
-    ///   [history](crate::ApiServerConfig::history). Events can be dropped from the history after five minutes.
+    ///   [history](crate::ApiServerConfig::history). The history can drop an event after five minutes.
     Lag(Lag),
-    /// Begins a watch with an ERROR event with code 410, as for an expired revision.
+    /// Starts a watch with an ERROR event with code 410, as for an expired revision.
     Expire,
-    /// Cuts the connection of a watch after this many frames.
+    /// Closes the connection of a watch after this many frames.
     CutAfter(u32),
     /// Cuts the connection of a watch in the middle of a frame, after this many whole frames.
     CutMidFrame(u32),
-    /// Sends nothing on a watch after this many frames, and keeps the watch open beyond its timeout. A proxy that has lost its connection
-    /// to the server behaves like this.
+    /// After this many frames, sends nothing more on a watch, but keeps the watch open beyond its timeout. A proxy that has lost its
+    /// connection to the server behaves in this way.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Returns whether the fault takes effect during a watch. The server applies such faults to the watch, and not
-    /// before it serves the request.
+    /// Returns whether the fault takes effect while a watch is running. The server applies such a fault to the running watch, and other
+    /// faults before it serves the request.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -82,24 +83,24 @@ impl Fault {
     }
 }
 
-/// The lag of a view of the store. If the lagging state is no longer in the [history](crate::ApiServerConfig::history), the view shows the
-/// oldest state in the history.
+/// How far a view of the store lags behind. If the lagging state is no longer in the [history](crate::ApiServerConfig::history), the view
+/// shows the oldest state that is in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// The view lags by this time, on tokio's clock.
+    /// The view lags by this duration on tokio's clock.
     Time(Duration),
-    /// The view lags by this many revisions of the whole store.
+    /// The view lags by this number of revisions. The revisions of all resources count.
     Versions(u64),
 }
 
-/// A response that replaces the real response.
+/// A scripted response that the server sends instead of the real response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status code.
     pub code: u16,
     /// The `Retry-After` header, in seconds. `None` sends no such header.
     pub retry_after: Option<u32>,
-    /// The body, which is sent as `text/plain`. `None` sends a Status for the code.
+    /// The body of the response, which is sent as `text/plain`. If the body is `None`, the response is a Status for the code.
     pub body: Option<String>,
 }
 
@@ -110,10 +111,10 @@ impl Answer {
     }
 }
 
-/// A fault, the requests that it applies to, and the number of times that it fires.
+/// A fault, the requests to which it applies, and the number of times that it fires.
 ///
-/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) restrict the requests. A request must match all fields that are set. If
-/// none of them is set, the rule applies to all requests.
+/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) restrict the requests. A request must match all fields that are set. A
+/// rule without such fields applies to all requests.
 ///
 /// # Examples
 ///
@@ -163,25 +164,25 @@ pub struct Rule {
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or watch, the rule compares the `metadata.name` in the field selector. For a create, it compares
-    /// the name in the body, which is empty if the name is generated.
+    /// The name of the object. For a list or watch, the rule uses the `metadata.name` in the field selector. For a create request, the
+    /// rule uses the name in the body. If the name is generated, the name in the body is empty.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,
     /// A prefix of the `User-Agent` header.
     pub user_agent: Option<String>,
-    /// The number of matching requests that pass before the rule fires.
+    /// The number of matching requests that must pass before the rule fires.
     pub after: u32,
     /// The maximum number of times that the rule fires. `None` means no limit.
     pub times: Option<u32>,
-    /// The delay after which the rule can fire, on tokio's clock. The delay starts when the rule is added. Default: zero.
+    /// The duration after which the rule can fire, on tokio's clock. The duration starts when the rule is added. Default: zero.
     pub from: Duration,
-    /// The time after which the rule expires, on tokio's clock. The time starts when the rule is added. `None` means that the rule never
-    /// expires.
+    /// The duration after which the rule expires, on tokio's clock. The duration starts when the rule is added. `None` means that the rule
+    /// never expires.
     pub until: Option<Duration>,
     /// The probability that the rule fires for a matching request, from 0 to 1. The random choices depend only on the server's
-    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before this rule. Therefore, two runs with the same
-    /// requests make the same choices.
+    /// [seed](crate::ApiServerConfig::seed), and on how many rules were added before this rule. Therefore, two runs with the same requests
+    /// make the same choices.
     pub probability: f64,
 }
 
@@ -226,7 +227,7 @@ impl Rule {
     }
 }
 
-/// A rule that was added to a server, and its counters.
+/// A rule that has been added to a server, with its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,
@@ -235,7 +236,7 @@ pub(super) struct Armed {
     added: Instant,
     passed: u32,
     fired: u32,
-    /// A token that is cancelled when the rule is removed. This ends the lag of watches.
+    /// A token that is cancelled when the rule is removed. The cancellation ends the lag of watches.
     lifted: CancellationToken,
     _lifts: DropGuard,
 }
@@ -271,7 +272,7 @@ impl Armed {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Returns whether the rule cannot fire any more and can be dropped.
+    /// Returns whether the rule can be dropped because it cannot fire any more.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),
@@ -279,7 +280,8 @@ impl Armed {
         }
     }
 
-    /// Returns the time at which the rule expires. Returns `None` if the rule never expires or the time is out of range.
+    /// Returns the time at which the rule expires. Returns `None` if the rule never expires, or if the time is too far in the future to be
+    /// represented.
     pub(super) fn until(&self) -> Option<Instant> {
         self.added.checked_add(self.rule.until?)
     }

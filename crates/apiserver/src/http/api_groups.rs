@@ -73,8 +73,8 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// Returns a document about all groups, with its ETag. The cached document has the most common format, and other formats are encoded for
-/// each request.
+/// Returns a document that describes all groups, and the ETag of the document. The cached document is in the most common format.
+/// Other formats are encoded for each request.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,

@@ -18,16 +18,16 @@ use crate::offload;
 use crate::registry::{LARGEST_BODY, Unread};
 use crate::watch::{Frame as WatchFrame, Watcher};
 
-/// The body of a request, from any transport.
+/// The body of a request that arrived over a socket or in process.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// The body of a response. If the body returns an error, the server closes the connection.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The maximum length of a response body that is sent with `Content-Length`, in bytes. As in Go, longer bodies are sent in chunks.
+/// The maximum length of a response body with a `Content-Length` header, in bytes. Longer bodies are sent in chunks, as in Go.
 const MAX_WITH_LENGTH: usize = 2048;
 
-/// Returns a body with these bytes.
+/// Returns a body that consists of these bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     let bytes = bytes.into();
     if bytes.len() > MAX_WITH_LENGTH {
@@ -36,7 +36,8 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns the frames of a watch as a body. Frames that are ready at the same time are sent together. Dropping the body ends the watch.
+/// Returns a body that consists of the frames of a watch. Frames that are ready at the same time are sent in one write. The watch ends
+/// when the body is dropped.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
@@ -53,14 +54,14 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request. The server receives the body early if a fault rule needs the name of the object in it.
+/// The body of a request. The body has already been received if a fault rule needs the name of the object in it.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
 }
 
-/// Reads a request's body in full, and waits for a permit to process it. If the body, the stored object or the schema is large, offloads
-/// the processing of the request.
+/// Reads the whole body of a request, and waits for a permit to process it. If the body, the stored object or the schema is large, the
+/// request is processed on another thread.
 pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Bytes> {
     let bytes = match request_body {
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
@@ -72,8 +73,8 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Returns whether even a small body can be expensive to process. YAML aliases and JSON patch operations copy values. RBAC rules expand to
-/// many rights. A change of a namespace's labels is checked against all pods of the namespace.
+/// Returns whether even a small body can be expensive to process. YAML aliases and JSON patch operations can multiply values. RBAC rules
+/// can expand to many rights. When the labels of a namespace change, all pods of the namespace are checked.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -83,7 +84,7 @@ fn is_costly(call: &Call) -> bool {
         || target.resource == "namespaces"
 }
 
-/// Reads a request's body in full, without a permit to process it.
+/// Reads the whole body of a request, without a permit to process it.
 pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     call.bodies.read(incoming).await.map_err(|unread| match unread {
         Unread::Broken(why) => Failure::bad_request(format!("the request body ended early: {why}")),
@@ -95,7 +96,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns the error that kube-apiserver sends under overload. Clients retry a request after this error.
+/// Returns the error that kube-apiserver sends when it is overloaded. Clients retry a request after they receive this error.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)
@@ -116,7 +117,7 @@ mod tests {
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-    /// Returns whether the processing of a small body is offloaded.
+    /// Returns whether a small body is processed on another thread.
     async fn is_offloaded(path: &str, media: &str, weights: [usize; 2]) -> bool {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();

@@ -22,11 +22,11 @@ use crate::validate::{FieldError, FieldErrors};
 pub(crate) enum BodyMedia {
     Json,
     Yaml,
-    /// Protobuf, which only built-in kinds support.
+    /// Protobuf. Only built-in kinds support it.
     Protobuf,
 }
 
-/// A body before decoding. YAML is parsed when the body is created, but errors in it are reported when the body is decoded.
+/// A body before decoding. YAML is parsed when the body is created, but YAML errors are reported when the body is decoded.
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value. `expected` is used as apiVersion and kind of a protobuf body that does not contain them. Returns the
-    /// reason if the body is invalid.
+    /// Decodes the body into a value. `expected` is used as the apiVersion and kind of a protobuf body that does not contain them. Returns
+    /// the reason if the body is invalid.
     pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -148,14 +148,15 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Returns the reason if a custom resource does not fit its schema. Returns `None` if it fits. Objects of another kind are not checked.
+/// Checks that a custom resource fits its schema, and returns the reason if it does not. Returns `None` if it fits. Objects of another
+/// kind are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Prunes and reports the fields that the schema of a custom resource does not declare. Also removes null values, without reporting them.
-/// Does not change objects of another group or kind.
+/// Removes and reports the fields that are not declared in the schema of a custom resource. Null values are also removed, but not
+/// reported. Objects of another group or kind are not changed.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -189,8 +190,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Errors in the patch are reported when the patch is applied, because the error about a missing object takes
-    /// precedence.
+    /// Decodes a patch. Errors in the patch are reported when it is applied, because the error about a missing object takes precedence.
     pub(crate) fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
@@ -216,7 +216,7 @@ impl<'a> Patcher<'a> {
         Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
-    /// Applies the patch and returns the new object, with `apiVersion` and `kind`.
+    /// Applies the patch. Returns the new object with `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
@@ -228,7 +228,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Returns the applied configuration of a server-side apply. Returns null for all other patch types.
+    /// Returns the configuration that a server-side apply request contains. Returns null for all other patch types.
     pub(crate) fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),
@@ -284,8 +284,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // kube-apiserver decodes a strategic patch before it converts the patch between versions. For other patch types, decoding includes
-        // the conversion.
+        // kube-apiserver decodes a strategic patch before it converts the patch between versions. For other patch types, kube-apiserver
+        // converts the patch when it decodes the patch.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -348,7 +348,8 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The message about a patch that cannot be applied. As in kube-apiserver, the message does not contain the reason.
+/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be
+/// applied.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

@@ -25,7 +25,7 @@ use crate::watch::Watcher;
 
 /// The result of a request, before encoding.
 pub(crate) enum Reply {
-    /// One object. `kind` determines the columns if the object is formatted as a table.
+    /// One object. `kind` determines the columns if the object is sent as a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// A list.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Watch { watcher: Box<Watcher> },
     /// Any other response.
     Raw { code: u16, headers: HeaderMap, body: Bytes },
-    /// The response that a scripted fault sends.
+    /// The response that a scripted fault sends instead of the result.
     Fault(Answer),
 }
 
@@ -134,8 +134,8 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
 /// The status code for a request that timed out.
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// Returns the response to a request that timed out. The body is JSON regardless of `Accept`. In kube-apiserver, a filter outside of the
-/// format negotiation sends this response.
+/// Returns the response to a request that timed out. The body is JSON regardless of `Accept`. In kube-apiserver, this response is sent
+/// by a filter that does not negotiate formats.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -150,7 +150,7 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
     raw(TIMED_OUT, headers, format!("{status}\n").into())
 }
 
-/// Encodes a failure in the negotiated format. Uses JSON if no format is acceptable.
+/// Encodes a failure in the negotiated format. The format is JSON if no requested format is acceptable.
 pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = &failure.text {
         return text_response(failure.code(), text.to_string().into());

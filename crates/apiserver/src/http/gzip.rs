@@ -1,4 +1,4 @@
-//! Compresses responses. Segments of a list can be compressed in advance.
+//! Compresses responses. Segments of a list can be compressed before the response is created.
 
 use std::io::{self, Write};
 
@@ -10,16 +10,16 @@ use http::header::ACCEPT_ENCODING;
 
 use super::Call;
 
-/// The maximum size of a response that is not compressed, in bytes.
+/// The maximum size of an uncompressed response, in bytes.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of processing a segment of a list. A segment of ordinary size has the cost 0, so its processing is not offloaded. A
-/// longer segment contains a large object.
+/// Returns the cost of compressing or copying a segment of a list. A segment of ordinary size has the cost 0, so it is not offloaded to
+/// another thread. A longer segment contains at least one large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Returns whether the client accepts gzip. Only the exact spelling `gzip` counts.
+/// Returns whether the client accepts gzip. Only the exact spelling `gzip` is recognized.
 pub(super) fn accepts_gzip(call: &Call) -> bool {
     call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
 }
@@ -32,7 +32,7 @@ pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
 }
 
 /// A gzip stream of segments that are compressed independently. No segment refers to data of an earlier segment, so a compressed segment
-/// can be reused in other streams. The stream has a single gzip member, because some clients do not read a second member.
+/// can be used in several streams. The stream has a single gzip member, because some clients ignore further members.
 #[derive(Debug)]
 pub(super) struct Gzip {
     compress: Compress,
@@ -47,7 +47,7 @@ const SUMS: usize = 8;
 
 impl Gzip {
     pub(super) fn new() -> Self {
-        // The gzip header specifies the fastest algorithm, an unknown operating system, no time and no name.
+        // The gzip header states the fastest algorithm and an unknown operating system. The header contains no time and no file name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
@@ -84,14 +84,14 @@ impl Gzip {
         self.out.len()
     }
 
-    /// Removes and returns the bytes that are ready to be sent.
+    /// Removes the bytes that are ready to be sent, and returns them.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
     /// Ends the stream and returns the remaining bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        // The final block of the stream is empty.
+        // The final block of the stream contains no data.
         self.out.extend([3, 0]);
         self.out.extend(self.sum.finalize().to_le_bytes());
         self.out.extend(self.length.to_le_bytes());
@@ -99,12 +99,12 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, as gzip stores it.
+/// Returns the length modulo 2^32, which is the form in which gzip stores it.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
 
-/// Compresses a segment and appends it, padded to a byte boundary.
+/// Compresses a segment, pads the result to a byte boundary, and appends it.
 fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     compress.reset();
     let mut rest = part;
@@ -113,7 +113,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // The compressor has written all its output if the output buffer is not full.
+        // If the output buffer is not full, the compressor has written all its output.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

@@ -31,7 +31,8 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     })
 }
 
-/// Formats the results of all checks. If all checks pass and `verbose` is not set, the text is `ok`.
+/// Formats the results of all checks. If all checks pass and `verbose` is not set, the result is
+/// `ok`.
 fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
     let (mut text, mut healthy) = (String::new(), true);

@@ -1,18 +1,18 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces for each level. It stores only the current position in the JSON,
-/// and none of its text.
+/// Indents compact JSON incrementally, with two spaces for each level. This type stores only the current position in
+/// the JSON, and none of the text.
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,
-    /// The position is inside a string. The flag is set if the next character is escaped.
+    /// The position is inside a JSON string. The flag is set if the next character is escaped by a backslash.
     text: Option<bool>,
     /// The position is directly after an opening bracket.
     after_open: bool,
 }
 
 impl Indent {
-    /// Indents the next segment of the text. The text may be split at any byte.
+    /// Indents the next segment of the text. The JSON may be split at any byte.
     pub(super) fn part(&mut self, json: &[u8]) -> Vec<u8> {
         let mut indented = Vec::with_capacity(json.len() * 2);
         for &byte in json {

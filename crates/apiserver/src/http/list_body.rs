@@ -1,4 +1,4 @@
-//! Encodes the body of a list while it is sent. The whole body is never in memory at once.
+//! Encodes the body of a list while it is sent. The complete body is never in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
-/// The approximate size of the segments of a compressed body, in bytes.
+/// The approximate size of a compressed body's segments before compression, in bytes.
 const GZIP_PART: usize = 16 * 1024;
 
-/// An encoder that writes a list in segments, from the stored bytes of its objects.
+/// An encoder that writes a list in segments. The segments contain the stored bytes of the objects.
 ///
-/// Until it is dropped, the encoder keeps the objects at the revision of the list in memory. The deadline of the request limits this time,
-/// even for a slow client.
+/// The encoder keeps the objects at the revision of the list in memory until it is dropped. The deadline of the request limits how long
+/// the objects are kept, even if the client is slow.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects that have not been sent. `None` after the end of the list. Each object is read from the store and encoded only when it
-    /// is sent.
+    /// The objects that have not been sent yet. The value is `None` after the end of the list. Each object is read from the store and
+    /// encoded only when it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the client gets the list compressed. If it does, [`next_compressed`](Self::next_compressed) sends groups of neighbouring
-    /// objects.
+    /// Whether the list is compressed for the client. For a compressed list, [`next_compressed`](Self::next_compressed) encodes
+    /// neighbouring objects in groups.
     gzipped: bool,
 }
 
@@ -47,7 +47,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// The list in YAML. `end` is the text after the items.
+    /// The list in YAML. `end` is the text that follows the items.
     Yaml {
         end: String,
     },
@@ -76,8 +76,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. The body begins with its length, so this method encodes each object to get its size. If the encoding does
-    /// not fit into the cache, the object is encoded again when it is sent.
+    /// Creates a protobuf body. The body starts with its length, so this method encodes each object to compute the size. If the encoding
+    /// of an object does not fit into the cache, the object is encoded again when it is sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -110,14 +110,15 @@ impl ListBody {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment, which is empty at the end. All segments except the last are longer than the threshold for compression.
+    /// Returns the next segment. At the end of the list, the segment is empty. All segments except the last are long enough to be
+    /// compressed.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
         }
-        // Reserve space for the next segment, which probably has a similar length.
+        // Reserve space, because the next segment probably has a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -129,7 +130,7 @@ impl ListBody {
         }
     }
 
-    /// Returns the cost of adding the next object. The unit is the time to process one byte of a body.
+    /// Returns the cost of adding the next object. The unit of cost is the time to process one byte of a body.
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {
@@ -139,7 +140,7 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object if the selectors match it. After the last object, appends the end of the list.
+    /// Appends the next object if the selectors match it. After the last object, appends the text that ends the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {
@@ -196,7 +197,7 @@ impl ListBody {
         self.objects = None;
     }
 
-    /// Returns a compressed segment with the next objects. The store caches the segment for other lists.
+    /// Returns a compressed segment with the next objects. The store caches the segment for other list responses.
     fn next_compressed(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
         let encoding =
@@ -210,9 +211,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if all clients get the same bytes for the group. Excludes a group that contains the
-    /// first object of the list, because no comma precedes this object. Excludes large groups, because compressing them would block other
-    /// tasks.
+    /// Returns the next group of neighbouring objects, if the encoding of the group is the same for all clients. A group with the first
+    /// object of the list is excluded, because no comma precedes this object. Large groups are also excluded, because compressing them
+    /// would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -225,7 +226,7 @@ impl ListBody {
         (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * GZIP_THRESHOLD).then_some(neighbours)
     }
 
-    /// Streams `first`, and then the remaining segments. Each segment is encoded when the connection is ready for it.
+    /// Streams `first` and then all other segments. Each segment is encoded when the connection is ready for it.
     pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
         self.gzipped = gzipped;
         let (turns, zip) = (turns.clone(), gzipped.then(Gzip::new));
@@ -239,7 +240,7 @@ impl ListBody {
     }
 }
 
-/// The cost of the processing since the task last yielded.
+/// The cost of the work since the task last yielded.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -247,8 +248,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object and of processing a number of bytes. If the cost since the last yield is high, this method
-    /// first yields.
+    /// Adds the cost of checking one object and of processing this number of bytes. If the cost since the last yield is too high, this
+    /// method yields before it adds the cost.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -262,7 +263,7 @@ impl ListEffort {
 
 /// A list that is being sent.
 struct Sending {
-    /// The next segment. It is empty if it must be encoded first.
+    /// The next segment. The segment is empty if it must be encoded first.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,
@@ -294,7 +295,7 @@ impl Sending {
     }
 }
 
-/// Returns the name of the list's field that contains the objects.
+/// Returns the name of the field that contains the objects of the list.
 fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }

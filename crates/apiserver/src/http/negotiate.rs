@@ -17,7 +17,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) transform: Transform,
 }
 
-/// The kind of response that an endpoint offers.
+/// The kind of response that an endpoint can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// One object.
@@ -26,7 +26,7 @@ pub(crate) enum Offer {
     List,
     /// A watch, which is a stream of events.
     Watch,
-    /// An object that is not stored. It cannot be formatted as a table.
+    /// An object that is created for the response and is not stored. Such an object cannot be sent as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -35,7 +35,7 @@ pub(crate) enum Offer {
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Chooses the format of a response about a kind. Returns a 406 failure if no format is acceptable.
+/// Chooses the format of a response that contains objects of a kind. Returns a 406 failure if no format is acceptable.
 pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
     choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
 }
@@ -71,7 +71,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Returns whether the response can be encoded as protobuf. This is always possible for metadata, and never for tables.
+/// Returns whether the response can be encoded as protobuf. Metadata can always be encoded as protobuf, and tables never.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -80,12 +80,13 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     }
 }
 
-/// Returns the failure for an `Accept` header without a supported clause.
+/// Returns the failure for an `Accept` header that has no supported clause.
 fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns whether a per-method route accepts the clause. Per-method routes do not accept `application/*`, and ignore parameters.
+/// Returns whether a per-method route accepts this clause of the `Accept` header. Per-method routes do not accept `application/*`, and they
+/// ignore the parameters of a clause.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -93,7 +94,8 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// Returns the transformation that the clause requests. Returns `None` if the endpoint does not offer this transformation.
+/// Returns the transformation that a clause of the `Accept` header requests. Returns `None` if the endpoint does not offer this
+/// transformation.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;
@@ -117,8 +119,8 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Returns whether the output is indented, according to the parameter `pretty`. Without this parameter, output for curl, Wget and browsers
-/// is indented.
+/// Returns whether the parameter `pretty` requests indented output. Without this parameter, the output for curl, Wget and browsers is
+/// indented.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,
@@ -127,8 +129,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the media type of an error response, and whether the response is indented. The media type is negotiated without transformations.
-/// If no media type is acceptable, the response is JSON.
+/// Returns the media type of an error response. Also returns whether the response is indented. The media type is negotiated, but
+/// transformations are not supported. If no media type is acceptable, the error is sent as JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

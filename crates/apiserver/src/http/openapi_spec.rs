@@ -31,7 +31,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
     let requested = requested_form(call, &proto);
-    // If the document does not exist, respond with 404 even if no format is acceptable.
+    // If the document does not exist, the response is 404, even if no format is acceptable.
     let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
@@ -112,8 +112,8 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     Reply::Raw { code: 200, headers, body }
 }
 
-/// Returns the encoding for the first supported media type in the `Accept` header. Returns `None` if there is no such
-/// clause.
+/// Returns the encoding that belongs to the first supported media type in the `Accept` header. Returns `None` if the
+/// header has no supported media type.
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
@@ -126,7 +126,8 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Returns whether `If-None-Match` matches. As in RFC 9110, it can be a list, have weak tags, or be `*`.
+/// Returns whether `If-None-Match` matches. As RFC 9110 specifies, the header can be a list, contain weak tags, or be
+/// `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

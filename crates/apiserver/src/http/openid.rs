@@ -1,5 +1,5 @@
-//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`. Clients verify the tokens of service accounts with
-//! these documents.
+//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`. Clients use these documents to verify the tokens
+//! of service accounts.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};
@@ -24,7 +24,7 @@ pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     cached(&document, "application/json")
 }
 
-/// Returns the public keys. The list is empty if the system cannot provide random bytes for a key.
+/// Returns the public keys. The list of keys is empty if the system cannot provide random bytes for a key.
 pub(super) fn keys(registry: &Registry) -> Reply {
     let keys: Vec<Json> = registry.authenticator.public_key().into_iter().collect();
     cached(&json!({"keys": keys}), "application/jwk-set+json")

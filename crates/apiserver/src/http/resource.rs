@@ -32,16 +32,16 @@ pub(super) async fn serve(
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
         if registry.has_policies() {
-            // If a policy applies to the request, always treat the request as expensive. The expressions of a policy can be expensive for
-            // any object.
+            // If a policy applies to the request, the request is always treated as expensive. The expressions of a policy can be
+            // expensive, even for a small object.
             call.schema_weight = offload::ALWAYS;
         }
     }
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most subresources are computed from the decoded object, which is expensive for a large object. The response for a proxy also
-        // depends on other objects.
+        // Most subresources are computed from the decoded object. Decoding is expensive for a large object. The response to a proxy
+        // request also depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
@@ -79,8 +79,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Responds to a proxy request with an error, because there are no backends. If the path refers to the root of the backend and has no
-/// trailing slash, responds with a redirect instead.
+/// Responds to a proxy request with an error, because there are no backends. If the path is the root of the backend and has no trailing
+/// slash, the response is a redirect instead.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {
@@ -92,7 +92,7 @@ fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     Err(Failure::new(503, Reason::ServiceUnavailable, format!("error trying to reach service: {why}")))
 }
 
-/// Resolves the path and checks the method.
+/// Determines the resource from the path, and checks the method.
 fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<RequestTarget> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
@@ -109,7 +109,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
         true => Failure::no_such_resource(),
         false => Failure::page_not_found(),
     };
-    // For resources with a route per method, `/watch` paths exist only if the resource can be watched.
+    // If a resource has one route for each method, `/watch` paths exist only if the resource can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -122,7 +122,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
-    // For resources without a route per method, a request to a `/watch` path is a watch, regardless of its method.
+    // If a resource has a single route for all methods, a request to a `/watch` path is a watch, regardless of its method.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
     if across && !(collection && may_list) {
@@ -139,7 +139,8 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // The namespace in the path of a namespace object is the name of this object. The object itself is in cluster scope.
+        // If the path refers to a namespace object, the namespace in the path is the name of this object. The namespace object itself is
+        // in cluster scope.
         namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -151,7 +152,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     Ok(target)
 }
 
-/// Resolves the subresource and checks the method.
+/// Determines the subresource from the path, and checks the method.
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Subresource> {
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent = || match has_routes {
@@ -184,7 +185,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
-        // For resources without a route per method, a POST ignores the name in the path.
+        // If a resource has a single route for all methods, a POST ignores the name in the path.
         ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
@@ -197,7 +198,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // A route for watches exists if the resource can be listed, because the handler of lists rejects unsupported watches.
+    // A resource that can be listed has a route for watches, because the list handler rejects unsupported watches.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
@@ -213,7 +214,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns the 405 failure that a handler sends. The 405 failure of a missing route has a different text.
+/// Returns the 405 failure that a handler sends for an unsupported method. If the route is missing, the 405 failure has a different text.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

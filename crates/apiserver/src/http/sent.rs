@@ -1,4 +1,4 @@
-//! Functions for write requests. They read the body, check its media type and create the writer.
+//! Functions for write requests. The handlers read the body, check its media type and create the writer.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::request::Verb;
 use crate::request::options::WriteOptions;
 use crate::request::path::ResourcePath;
 
-/// Reads the body of a request, if the kind accepts its media type.
+/// Reads the body of a request if the kind accepts the body's media type.
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails to process bodies with these media types, and sends no response unless fieldValidation
-        // is Ignore. This server responds with 415 instead.
+        // kube-apiserver fails to process bodies with these media types. kube-apiserver sends no response to such a
+        // request, unless fieldValidation is Ignore. This server sends status 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -49,14 +49,14 @@ pub(super) fn decoded(
     Ok(decoded.value)
 }
 
-/// Returns the reply for a write.
+/// Returns the response data for a write.
 pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::ResponseFormat) -> Reply {
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns a 415 failure for an unsupported media type. If the request is a patch and the kind has a route per method,
-/// the message does not list the accepted media types.
+/// Returns a 415 failure for an unsupported media type. For a patch of a kind with one route for each method, the
+/// message does not list the accepted media types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -70,7 +70,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns the writer of a request, including whether it may create a missing object.
+/// Returns the writer of a request. The writer also records whether a missing object may be created.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,
@@ -97,7 +97,7 @@ pub(super) fn manager<'a>(
     manager.with_served_versions(versions.collect())
 }
 
-/// Returns the patch type that the request's content type names.
+/// Returns the patch type of the request's content type.
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
     decode::PatchKind::of(patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }

@@ -1,5 +1,5 @@
-//! Serves subresources whose bodies have another kind, such as `/scale`, and subresources to which clients only post,
-//! such as `/eviction`.
+//! Serves two groups of subresources. The bodies of the first group have another kind, such as `/scale`. Clients only
+//! post to the second group, such as `/eviction`.
 
 use std::sync::Arc;
 
@@ -58,13 +58,13 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // No other verb reaches this handler, because other verbs have no route to it.
+        // Other verbs have no route to this handler.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))
 }
 
-/// Handles the POST of an object that is not stored.
+/// Handles a POST request whose object is not stored.
 pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,

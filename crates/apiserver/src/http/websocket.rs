@@ -1,4 +1,5 @@
-//! Watches over WebSocket. Each frame of the watch is one message. Protobuf messages have no length prefix.
+//! Watches over WebSocket. Each frame of the watch is sent as one WebSocket message. In protobuf, the messages have no
+//! length prefix.
 //!
 //! The handshake is the same as in kube-apiserver, including the checks of `Origin` and subprotocols.
 
@@ -28,12 +29,13 @@ use crate::request::accept::Media;
 use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
-/// The maximum length of a message that a client may send, in bytes. The server reads and ignores messages.
+/// The maximum length of a message that a client may send, in bytes. The server reads and ignores all messages from the
+/// client.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// The maximum time that the server waits for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A watch that waits for its connection to be upgraded.
+/// A watch whose connection has not been upgraded yet.
 #[derive(Debug)]
 pub(crate) struct Socket {
     connection: OnUpgrade,
@@ -41,7 +43,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Sends the watch until the watch ends or the client closes the socket. Dropping the future closes the connection.
+    /// Sends the watch. Returns when the watch ends or the client closes the socket. Dropping the future closes the
+    /// connection.
     pub(crate) async fn run(self) {
         match self.connection.await {
             Ok(connection) => {
@@ -53,14 +56,14 @@ impl Socket {
         }
     }
 
-    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if the watch has no
-    /// time limit.
+    /// Returns the time at which the watch ends. A client that does not read cannot delay the end. Returns `None` if
+    /// the watch has no time limit.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
 }
 
-/// Creates the reply to a watch request. The watch uses a WebSocket if the client requests one. Only HTTP/1.1
+/// Creates the response data for a watch request. The watch uses a WebSocket if the client requests this. Only HTTP/1.1
 /// connections can be upgraded.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
@@ -69,7 +72,7 @@ pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     handshake(call)
 }
 
-/// Returns the response with status 101, or the error of the handshake.
+/// Returns the response with status 101, or the error if the handshake fails.
 fn handshake(call: &Call) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
     let key = call.header(SEC_WEBSOCKET_KEY);
@@ -99,7 +102,7 @@ fn handshake(call: &Call) -> Reply {
     Reply::Raw { code: 101, headers, body: Bytes::new() }
 }
 
-/// Returns whether Go's `url.ParseRequestURI` accepts the text. It accepts an absolute URI or a path.
+/// Returns whether Go's `url.ParseRequestURI` would accept the text. This function accepts an absolute URI or a path.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -125,7 +128,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // Drop the connection even if the client sends no close frame.
+            // The connection is dropped even if the client does not send a close frame.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {
@@ -139,7 +142,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch. Returns how the connection must end.
+/// Sends the frames of the watch. Returns the way in which the connection must end.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -155,11 +158,11 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// How the server ends the connection.
+/// The way in which the server ends the connection.
 enum End {
     /// The server sends a close frame.
     Close,
-    /// The server closes the connection without a close frame.
+    /// The server closes the connection, but does not send a close frame.
     Cut,
     /// The server closes the connection in the middle of this frame.
     Torn(Bytes),

@@ -82,8 +82,8 @@ pub(super) async fn delete(
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     Ok(match registry.delete(&target, &options, &call.requester)? {
-        // The status code 202 means that the object still waits for its dependents. As in kube-apiserver, only a request with the
-        // deprecated `orphanDependents=false` gets this code.
+        // The status code 202 means that the deletion still waits for the object's dependents. As in kube-apiserver, only a
+        // DELETE with the deprecated `orphanDependents=false` gets this code.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }
@@ -120,7 +120,7 @@ fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOpti
     }
 }
 
-/// Returns the options of a DELETE. They are read from the body, or from the query if there is no body.
+/// Returns the options of a DELETE request. The options are in the body, or in the query if there is no body.
 async fn delete_options(call: &mut Call, target: &RequestTarget, request_body: RequestBody) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
     let bytes = body::read(call, request_body).await?;

@@ -36,8 +36,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. Weaker rules apply to a
-/// DaemonSet.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind that messages contain. Weaker rules
+/// apply to a DaemonSet.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
@@ -81,7 +81,7 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         .done()
 }
 
-/// The table columns of kinds with a number of identical replicas.
+/// The table columns of kinds whose objects have a number of identical replicas.
 fn replica_columns() -> Option<Vec<Column>> {
     table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
 }

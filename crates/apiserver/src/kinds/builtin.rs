@@ -1,4 +1,4 @@
-//! Parses the table of built-in kinds and selects the strategy of each kind.
+//! Parses the table of built-in kinds, and assigns a strategy to each kind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -86,7 +86,7 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// Returns the strategy of the built-in kind whose objects are stored under the name `resource`. The strategy is for the storage version.
+/// Returns the strategy of the built-in kind with the store name `resource`. The strategy is for the storage version.
 pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
     static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
     let strategies = STRATEGIES.get_or_init(|| {

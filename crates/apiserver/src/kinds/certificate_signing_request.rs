@@ -178,7 +178,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
 
-/// Validates the spec. The legacy signer is valid only if the old object already has it.
+/// Validates the spec. The legacy signer is allowed only if the old object already has it.
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
@@ -261,7 +261,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
     for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
         if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
-            // Ignore the results, because this fuzz target detects only panics.
+            // The results are ignored, because this fuzz target detects only panics.
             let _ = request.check_signature();
         }
     }

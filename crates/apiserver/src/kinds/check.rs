@@ -1,11 +1,11 @@
-//! A builder for validation: it applies rules to one object and collects the errors.
+//! A builder that applies validation rules to one object and collects the errors.
 
 use pintle_json::Json;
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
-/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the form that errors use,
-/// such as `spec.ports`.
+/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the form in which errors
+/// contain them, such as `spec.ports`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Json,
@@ -19,7 +19,8 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value inside an object. `path` is the path of the value and the prefix of its fields in errors.
+    /// Creates a check of a value inside an object. `path` is the path of the value. In errors, the paths of its fields begin with
+    /// `path`.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
@@ -30,7 +31,7 @@ impl<'a> Check<'a> {
         self.required_because(field, "")
     }
 
-    /// Reports a field that is absent or empty, with a reason in the error.
+    /// Reports a field that is absent or empty. The error contains a reason.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
             self.errors.push(FieldError::required(self.path(field), why));
@@ -77,7 +78,7 @@ impl<'a> Check<'a> {
         self.required(field).one_of(field, known)
     }
 
-    /// Reports a number outside of the inclusive range from `least` to `most`.
+    /// Reports a number that is less than `least` or greater than `most`.
     pub(super) fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
         let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
         if let Some(value) = self.value(field).filter(outside) {
@@ -91,7 +92,7 @@ impl<'a> Check<'a> {
         self.required(field).name(field, rule)
     }
 
-    /// Reports a field that is absent or not a qualified name. A qualified name has the form of a label key.
+    /// Reports a field that is absent or not a qualified name. A qualified name has the same form as a label key.
     pub(super) fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -100,7 +101,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports the checked value if it is not a qualified name. A qualified name has the form of a label key.
+    /// Reports the checked value if it is not a qualified name. A qualified name has the same form as a label key.
     pub(super) fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
@@ -128,7 +129,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds the error if the condition is true. An error with an empty field applies to the checked value itself.
+    /// Adds the error if the condition is true. If the field of an error is empty, the error is about the checked value itself.
     pub(super) fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -141,7 +142,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to each item of a list, with its index. Stops when the limit of errors is reached.
+    /// Applies the rules to each item of a list. The rules also get the index of the item. Stops when the limit of errors is reached.
     pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in self.object.list(&pointer(field)).enumerate() {
@@ -164,7 +165,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a nested value. If the value is missing, applies them to null.
+    /// Applies the rules to a nested value. If the value is missing, the rules are applied to null.
     pub(super) fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);
@@ -198,7 +199,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Returns an error for each of these fields that differs between two objects.
+/// Compares these fields of two objects, and returns an error for each field that differs.
 pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);

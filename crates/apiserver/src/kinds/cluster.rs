@@ -1,4 +1,4 @@
-//! The data that strategies can read in addition to the object, such as the time, the user and other objects.
+//! The data that strategies can read in addition to the object. Examples are the time, the user and other objects.
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     /// The user of the request.
     pub(crate) user: &'a User,
-    /// Whether the request sets labels. For requests without labels, some kinds copy the labels of their template.
+    /// Whether the request sets labels. If a request contains no labels, some kinds copy the labels of their
+    /// template.
     pub(crate) labelled: bool,
 }
 
 impl Context<'_> {
-    /// Returns the current time in the format of metadata timestamps, which is RFC 3339 in whole seconds.
+    /// Returns the current time in the format of metadata timestamps. The format is RFC 3339 with whole seconds.
     pub(crate) fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
@@ -36,7 +37,7 @@ pub(crate) trait Cluster {
     /// Returns all objects of one namespace, or of all namespaces.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
-    /// Returns the key of the object that claims a unique value, such as an address. The key has the form
+    /// Returns the key of the object that has claimed a unique value, such as an address. The key has the form
     /// `namespace/name`.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }

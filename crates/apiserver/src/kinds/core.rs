@@ -61,7 +61,7 @@ fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Adds a finalizer unless the object already has it.
+/// Adds a finalizer if the object does not have it.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {

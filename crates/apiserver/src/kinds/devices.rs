@@ -6,7 +6,7 @@ mod resource_slice;
 
 use pintle_json::Json;
 
-/// Sets the default allocation mode and count of each request.
+/// Sets the default allocation mode and the default count of each request.
 fn claim_defaults(spec: &mut Json) {
     let Some(devices) = spec.get_mut("devices") else { return };
     for request in devices.items_mut("requests") {

@@ -1,4 +1,5 @@
-//! The kinds of API priority and fairness. The server stores their objects, but does not queue or limit requests.
+//! The kinds of API priority and fairness. The server stores FlowSchemas and PriorityLevelConfigurations, but does not
+//! queue or limit requests.
 
 mod flow_schema;
 mod priority_level;
@@ -10,8 +11,8 @@ use pintle_json::Json;
 
 use crate::validate::FieldError;
 
-/// Creates the error for a changed spec of a mandatory object. `aside` is the part of the message about the fields that
-/// may change.
+/// Creates the error for a change to the spec of a mandatory object. `aside` is the part of the message that lists the
+/// fields that may change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -1,5 +1,5 @@
-//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. Objects of `autoscaling/v1` have annotations for
-//! the fields that exist only in v2.
+//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. In objects of `autoscaling/v1`, annotations
+//! store the fields that exist only in v2.
 
 mod conversion;
 mod metric_fields;
@@ -31,7 +31,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // Remove the annotations of v1, because objects of v2 do not have them.
+        // The annotations of v1 are removed, because objects of v2 do not have them.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
@@ -97,7 +97,7 @@ impl Strategy for V1 {
         if let Some(spec) = object.member("spec") {
             spec.set_default("minReplicas", 1);
         }
-        // Parses the annotations and writes them again in the server's format.
+        // Parses the annotations, and writes them back in the server's format.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 
@@ -157,7 +157,7 @@ fn fill_behavior(behavior: &mut Json) {
     }
 }
 
-/// Returns the current and target values of the metrics for the table cell.
+/// Returns the table cell with the current and target values of the metrics.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = object.list("/status/currentMetrics").collect();

@@ -1,4 +1,4 @@
-//! Values that are an integer or a percentage such as `25%`.
+//! Values that are either an integer or a percentage such as `25%`.
 
 use pintle_json::Json;
 
@@ -24,12 +24,13 @@ pub(super) fn above_100_percent(object: &Json, field: &str) -> Option<FieldError
     (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
-/// Reports the errors of [`share_errors`] and [`above_100_percent`].
+/// Reports the errors of both [`share_errors`] and [`above_100_percent`].
 pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Returns whether the value is zero or absent. A string that is not a number or a percentage counts as zero.
+/// Returns whether the value is zero or absent. A string counts as zero if it is not a number and not a
+/// percentage.
 pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,

@@ -1,4 +1,4 @@
-//! How kube-apiserver represents objects, and the behaviour that depends on the representation.
+//! The representation of objects in kube-apiserver, and the behaviour that depends on it.
 
 use std::sync::Arc;
 
@@ -37,19 +37,19 @@ impl Kind {
         self.is_declared()
     }
 
-    /// Returns whether a body must contain `apiVersion` and `kind`. If a body need not contain them, the URL determines
-    /// them.
+    /// Returns whether a request body must contain `apiVersion` and `kind`. If a body need not contain these fields,
+    /// the server derives them from the URL.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns whether list items contain `apiVersion` and `kind`. If they do, a list can also contain an empty
-    /// `continue`.
+    /// Returns whether the items in a list contain `apiVersion` and `kind`. If the items contain these fields, the
+    /// list metadata can contain an empty `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns the schema. Returns `None` for a kind whose objects the server computes.
+    /// Returns the schema. Returns `None` for a kind whose objects are computed by the server.
     pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
@@ -58,14 +58,14 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
-    /// Converts an object to the form in which Go writes it.
+    /// Converts an object to the JSON that Go would write.
     pub(crate) fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
-    /// Returns the object that Go writes for a struct without any set field.
+    /// Returns the object that Go writes for a struct in which no field is set.
     pub(crate) fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

@@ -13,13 +13,14 @@ pub(in crate::kinds) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVers
 /// The strategy of Lease in `coordination.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Lease {
-    /// Whether coordinated leader election is enabled. If it is disabled, new leases cannot have a strategy or a
-    /// preferred holder.
+    /// Whether coordinated leader election is enabled. If it is disabled, new leases cannot contain a strategy or
+    /// a preferred holder.
     pub(in crate::kinds) coordinated: bool,
 }
 
 impl Lease {
-    /// Removes the fields of coordinated leader election if it is disabled. Keeps the fields that the old lease has.
+    /// Removes the fields of coordinated leader election if this feature is disabled. Fields that the old lease
+    /// already has are kept.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));
@@ -69,7 +70,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Validates the strategy. As in Kubernetes, the field path contains the name of the field twice.
+/// Validates the strategy. As in Kubernetes, the field path in the error contains the name of the field twice.
 pub(in crate::kinds) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {

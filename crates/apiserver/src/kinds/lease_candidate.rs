@@ -1,4 +1,4 @@
-//! The kind LeaseCandidate. It is served only if coordinated leader election is enabled.
+//! The kind LeaseCandidate. The kind is served only if coordinated leader election is enabled.
 
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use crate::kinds::Strategy;

@@ -1,4 +1,4 @@
-//! Validation of ports and addresses that several kinds share.
+//! Validation of ports and addresses for several kinds.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,15 +9,15 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns whether this is the address of this server in the endpoints of `default/kubernetes`. This loopback address is allowed, although
-/// other endpoints cannot have a loopback address.
+/// Returns whether this is the address of this server in the Endpoints object `default/kubernetes`. The loopback address of this
+/// server is allowed in that object, although other endpoints cannot have a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
         && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Reports addresses that endpoints must not have.
+/// Reports addresses that are not allowed for endpoints.
 pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     let ip: IpAddr = address.parse().ok()?;
     let link_local = match ip {
@@ -93,7 +93,7 @@ pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     whole.or_else(few).or_else(label)
 }
 
-/// Validates an IP address. It must be in canonical form.
+/// Validates an IP address. The address must be in canonical form.
 pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
     ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
@@ -102,7 +102,7 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates the ingress addresses in a load balancer status. Addresses of the old status are always valid.
+/// Validates the ingress addresses in a load balancer status. Addresses that are already in the old status are always valid.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();

@@ -21,8 +21,8 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Returns an error unless the object has the `apiVersion` and `kind` of its kind. Checks only kinds whose bodies must contain these
-/// fields.
+/// Returns an error if `apiVersion` or `kind` of the object differs from its kind. Only kinds whose bodies must contain these fields
+/// are checked.
 pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -55,7 +55,7 @@ pub(crate) fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an embedded object. An embedded object needs no name.
+/// Validates the metadata of an embedded object. An embedded object can have no name.
 pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -68,8 +68,8 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check it again.
-/// Therefore, an error can occur several times.
+/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check the
+/// metadata again. Therefore, the same error can occur several times.
 pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -90,22 +90,22 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that the update validation of a kind repeats after the generic checks.
+/// The metadata checks that a kind repeats when it validates an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
     /// Repeats only the checks for updates.
     Update,
     /// Repeats only the checks for new objects.
     Whole,
-    /// Repeats first the checks for updates, then the checks for new objects.
+    /// Repeats the checks for updates first, and then the checks for new objects.
     UpdateThenWhole,
-    /// Repeats first the checks for new objects, then the checks for updates.
+    /// Repeats the checks for new objects first, and then the checks for updates.
     WholeThenUpdate,
     /// Repeats the checks for new objects twice.
     WholeTwice,
 }
 
-/// Returns warnings about unqualified finalizers that `old` does not have.
+/// Returns warnings about unqualified finalizers that are new in this write.
 pub(crate) fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let known = old.map(metadata::finalizers).unwrap_or_default();
@@ -238,7 +238,7 @@ fn qualified(metadata: &Map) -> FieldErrors {
     errors.collect()
 }
 
-/// Reports finalizers that have no domain and are not standard finalizers.
+/// Reports finalizers that are not standard finalizers and have no domain.
 fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     if plain != PlainFinalizers::Rejected {
         return FieldErrors::default();
@@ -248,7 +248,7 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Reports finalizers that must not occur together.
+/// Reports combinations of finalizers that are not allowed.
 fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {

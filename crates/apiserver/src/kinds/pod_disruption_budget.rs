@@ -83,17 +83,17 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// The effect of a disruption budget on an eviction.
+/// What a disruption budget permits for an eviction.
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
-    /// The pod is not ready, and the budget allows its eviction without using a disruption.
+    /// The pod is not ready, and the budget allows its eviction without counting it as a disruption.
     Exempt,
-    /// The eviction uses one disruption of the budget. The value is the step that records the disruption.
+    /// The eviction counts as one disruption of the budget. The variant contains the change that records the disruption.
     Charged(PostStep),
 }
 
-/// Finds the budget of a pod and its effect on the eviction.
+/// Finds the disruption budget of a pod, and determines its effect on the eviction.
 pub(super) fn disruption(
     context: &Context<'_>,
     pod_at: &RequestTarget,
@@ -126,12 +126,13 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Returns whether the selector of the budget selects the pod. A missing selector selects no pod. An empty selector selects every pod.
+/// Returns whether the selector of the budget matches the pod. A missing selector matches no pod. An empty selector matches every pod.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Uses one disruption of the budget and records the pod. Returns an error if the budget allows no disruption.
+/// Subtracts one from the disruptions that the budget allows, and records the pod. Returns an error if the budget allows no
+/// disruption.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const MAX_DISRUPTED: usize = 2_000;
     let name = metadata::name(budget);
@@ -154,7 +155,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // Update the condition only if no more disruptions are allowed, as in kube-apiserver.
+    // The condition changes only if no more disruptions are allowed, as in kube-apiserver.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

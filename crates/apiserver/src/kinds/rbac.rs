@@ -1,4 +1,4 @@
-//! The kinds of RBAC, which are roles and bindings.
+//! The kinds of RBAC: roles and bindings.
 
 mod role;
 mod role_binding;

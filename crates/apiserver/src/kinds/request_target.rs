@@ -1,4 +1,4 @@
-//! The type [`RequestTarget`]: the object or collection to which a request refers.
+//! The type [`RequestTarget`], which identifies the object or collection of a request.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// The target of a request: a kind, and an object of the kind or a subresource of this object. If the target is a collection, it has no
-/// object.
+/// The target of a request: a kind, and an object of this kind or a subresource of the object. If the target is a collection, the
+/// object name is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
-    /// The namespace. Empty for cluster scope and for all namespaces.
+    /// The namespace. The namespace is empty for cluster scope and for all namespaces.
     pub(crate) namespace: String,
     /// The name of the object. Empty for a collection.
     pub(crate) name: String,
@@ -52,8 +52,8 @@ impl RequestTarget {
         }
     }
 
-    /// Sets an empty namespace of the object to the namespace in the URL. Returns an error if the namespaces differ. Removes the namespace
-    /// of a cluster-scoped object.
+    /// If the object has no namespace, sets it to the namespace in the URL. Returns an error if the namespaces differ. If the kind is
+    /// cluster-scoped, removes the namespace of the object.
     pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");
@@ -80,7 +80,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict error for an update with a wrong uid.
+    /// Returns the conflict error for an update whose uid differs from the stored uid.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

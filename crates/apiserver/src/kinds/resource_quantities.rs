@@ -35,7 +35,7 @@ pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErr
 /// Reports a negative quantity of storage.
 pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
-    // As in Go, the quantity is rounded away from zero.
+    // As in Go, a fractional quantity is rounded away from zero.
     let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
@@ -49,8 +49,8 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// Validates the name of a resource in the status of a claim. The name must be `storage` or belong to a domain outside
-/// of Kubernetes.
+/// Validates the name of a resource in the status of a claim. The name must be `storage`, or its domain must not
+/// belong to Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     match why.is_empty() && is_native(name) && name != "storage" {
@@ -59,12 +59,12 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Returns whether the name belongs to Kubernetes.
+/// Returns whether the resource name belongs to Kubernetes.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Returns whether the name belongs to an extended resource.
+/// Returns whether the name is the name of an extended resource.
 pub(super) fn is_extended(name: &str) -> bool {
     let as_quota = format!("requests.{name}");
     !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()

@@ -1,4 +1,4 @@
-//! The strategy of the kind Scale. It only defines the table of the kind.
+//! The strategy of the kind Scale. The strategy only defines the columns of the kind's table.
 
 use jiff::Timestamp;
 use pintle_json::Json;

@@ -1,4 +1,4 @@
-//! The rules of one kind, as the trait [`Strategy`].
+//! The trait [`Strategy`], which defines the rules of one kind.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use crate::validate::FieldErrors;
 
 /// The rules of one kind. The default methods do nothing.
 ///
-/// The generic handlers apply the rules about metadata, status and generation, which all kinds share. A write calls [`prune`](Self::prune),
-/// [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or [`prepare_for_update`](Self::prepare_for_update),
-/// [`admit`](Self::admit) and then the validation, in this order.
+/// The generic handlers apply the rules that all kinds share, which are about metadata, status and generation. A write calls
+/// [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
+/// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit) and then the validation, in this order.
 pub(crate) trait Strategy: Send + Sync {
     fn origin(&self) -> Origin {
         Origin::BuiltIn
     }
 
-    /// Returns the uid of the kind's custom resource definition. Returns `None` for a built-in kind.
+    /// Returns the uid of the custom resource definition that defines the kind. Returns `None` for a built-in kind.
     fn definition(&self) -> Option<&str> {
         None
     }
 
-    /// Returns the representation of the objects in kube-apiserver.
+    /// Returns how kube-apiserver represents the objects.
     fn layout(&self) -> Layout {
         Layout::Declared
     }
@@ -47,23 +47,23 @@ pub(crate) trait Strategy: Send + Sync {
         PlainFinalizers::Rejected
     }
 
-    /// Returns whether a write of the status keeps all stored metadata except the managed fields.
+    /// Returns whether a status write keeps all stored metadata except the managed fields.
     fn status_keeps_metadata(&self) -> bool {
         false
     }
 
-    /// Removes the fields that the schema does not declare. Returns the sorted paths of the removed fields.
+    /// Removes the fields that are not declared in the schema. Returns the paths of the removed fields in sorted order.
     fn prune(&self, _object: &mut Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the reason if the object cannot be decoded although its metadata can be decoded. The server then responds with status 400
-    /// instead of 422.
+    /// Returns the reason if the object cannot be decoded. The metadata of the object has already been decoded. If there is a reason, the
+    /// server responds with status 400 instead of 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
 
-    /// Returns the reason if kube-apiserver cannot convert the decoded object to its internal type.
+    /// Returns the reason if kube-apiserver would fail to convert the decoded object to its internal type.
     fn unconvertible(&self, _object: &Json) -> Option<String> {
         None
     }
@@ -74,14 +74,14 @@ pub(crate) trait Strategy: Send + Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _object: &mut Json) {}
 
-    /// Sets the fields of a new object that only the server may set.
+    /// Sets the fields that only the server may set in a new object.
     fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
-    /// Restores the fields of the old object that this request may not change.
+    /// Restores the fields of the old object that the request is not allowed to change.
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
-    /// Runs the built-in admission plugins of kube-apiserver for this kind. The plugins may change the object or reject the request. `old`
-    /// is the stored object of an update.
+    /// Runs the built-in admission plugins of kube-apiserver for this kind. The plugins may change the object or reject the request. If the
+    /// request is an update, `old` is the stored object.
     fn admit(
         &self,
         _context: &Context<'_>,
@@ -102,71 +102,73 @@ pub(crate) trait Strategy: Send + Sync {
         self.validate_create(new)
     }
 
-    /// Returns the warnings for a valid object. `old` is the stored object of an update.
+    /// Returns the warnings for a valid object. If the request is an update, `old` is the stored object.
     fn warnings(&self, _object: &Json, _old: Option<&Json>, _part: Subresource) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the metadata checks that the validation of an update runs a second time for this kind.
+    /// Returns the metadata checks that this kind repeats when it validates an update.
     fn metadata_checks(&self) -> MetadataChecks {
         MetadataChecks::Update
     }
 
-    /// Returns whether a create validates the metadata only after all other fields are valid.
+    /// Returns whether a create request validates the metadata last, and only if all other fields are valid.
     fn checks_metadata_last(&self) -> bool {
         false
     }
 
-    /// Returns whether a create keeps the status of the request, although `/status` is a subresource.
+    /// Returns whether a create request can set the status, although `/status` is a subresource.
     fn keeps_sent_status(&self) -> bool {
         false
     }
 
-    /// Returns the reason why an object with this name cannot be deleted, because every cluster needs it. Returns `None` for other names.
+    /// Returns the reason why an object with this name cannot be deleted. Some objects are protected because every cluster needs them.
+    /// Returns `None` for other names.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
 
-    /// Returns the grace period of a deletion in seconds. `requested` is the period in the delete options.
+    /// Returns the grace period of a deletion, in seconds. `requested` is the period in the delete options.
     fn grace(&self, _object: &Json, _requested: Option<i64>) -> i64 {
         0
     }
 
-    /// Changes an object that becomes terminating: sets a phase, a condition or a finalizer, in addition to the common metadata. Returns
-    /// true if this deletion must not remove the object yet.
+    /// Changes an object that starts to terminate. The method sets a phase, a condition or a finalizer, in addition to the common metadata.
+    /// Returns true if the object must not be removed yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
 
-    /// Returns whether a terminating object must stay for a reason other than its metadata finalizers.
+    /// Returns whether a terminating object must stay, regardless of its metadata finalizers.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
 
-    /// Returns whether `orphanDependents=false` means foreground deletion.
+    /// Returns whether the delete option `orphanDependents=false` means foreground deletion.
     fn waits_for_dependents(&self) -> bool {
         false
     }
 
-    /// Returns the name of the resource for conflict errors about preconditions.
+    /// Returns the resource name that conflict errors about preconditions contain.
     fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.kind
     }
 
-    /// Returns the warning for a DELETE without a propagation policy.
+    /// Returns the warning for a DELETE request without a propagation policy.
     fn orphaning_warning(&self) -> Option<&str> {
         None
     }
 
-    /// Adds fields that Go writes for an empty object although the schema does not list them.
+    /// Adds fields that Go writes even for an empty object, and that the schema does not list.
     fn complete_empty(&self, _object: &mut Json) {}
 
-    /// Returns warnings about fields that have an effect in a real cluster but not in this server.
+    /// Returns warnings about fields that have no effect in this server but have an effect in a real cluster.
     fn without_effect(&self, _object: &Json, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether the change increases the generation. By default, every change outside of metadata and status does.
+    /// Returns whether the change increases the generation. By default, every change outside of metadata and status increases the
+    /// generation.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
@@ -176,8 +178,8 @@ pub(crate) trait Strategy: Send + Sync {
         crate::validate::NameRule::Subdomain
     }
 
-    /// Returns the field labels that a field selector may name, in addition to `metadata.name` and `metadata.namespace`. Returns `None` if
-    /// kube-apiserver has no table of labels for the kind. In that case, the error for an unsupported label has another text.
+    /// Returns the field labels that a field selector can contain, in addition to `metadata.name` and `metadata.namespace`. Returns `None`
+    /// if kube-apiserver has no table of labels for the kind. Without such a table, the error for an unsupported label has another text.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
@@ -203,17 +205,18 @@ pub(crate) trait Strategy: Send + Sync {
         Some(crate::object::text(object.at(&pointer)))
     }
 
-    /// Returns the values of a stored object that no other object may have, such as addresses.
+    /// Returns the values of a stored object that must be unique, such as addresses.
     fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether the store caches the decoded objects. It caches the objects of kinds that the rules of other kinds read often.
+    /// Returns whether the store keeps decoded objects of this kind in a cache. The cache is for kinds whose objects are often read by the
+    /// rules of other kinds.
     fn is_read_often(&self) -> bool {
         false
     }
 
-    /// Converts an object of this version to its stored form.
+    /// Converts an object from this version to its stored form.
     fn to_stored(&self, object: Json) -> Json {
         object
     }
@@ -223,45 +226,46 @@ pub(crate) trait Strategy: Send + Sync {
         Form::Stored
     }
 
-    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write. It is empty if the version of the last
-    /// write is unknown.
+    /// Converts a stored object to this version. `written` is the `apiVersion` of the last write. The text is empty if the version of the
+    /// last write is unknown.
     fn shown(&self, stored: &Arc<Json>, _written: &str) -> Arc<Json> {
         Arc::clone(stored)
     }
 
-    /// Returns the conversion to another version, for managed fields. Returns `None` if all versions have the same field names.
+    /// Returns the conversion of field names in managed fields to another version. Returns `None` if all versions have the same field
+    /// names.
     fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
         None
     }
 
-    /// Returns whether kube-apiserver stores this new object without some defaults and adds these defaults on each read. The next update
-    /// stores the defaults. This update counts as a change even if it has no other effect.
+    /// Returns whether kube-apiserver stores this new object without some of its defaults and adds them whenever the object is read. The
+    /// next update then stores the defaults. Because of the defaults, this update counts as a change even if the client changes nothing.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
 
-    /// Returns the handler of POST requests that store no object. The requests are for a subresource or for the kind itself.
+    /// Returns the handler for POST requests that store no object. Such a request is for a subresource or for the kind itself.
     fn post_handler(&self, _part: Subresource) -> Option<&dyn PostHandler> {
         None
     }
 
-    /// Returns the stream of a subresource, such as `exec`, `log` or `proxy`.
+    /// Returns the stream for a subresource such as `exec`, `log` or `proxy`.
     fn stream(&self, _part: Subresource) -> Option<Stream> {
         None
     }
 
-    /// Returns the objects of a kind that computes its objects instead of storing them.
+    /// Returns all objects, for a kind whose objects are computed instead of stored.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         None
     }
 
-    /// Returns other kinds whose objects the rules read when the subresource is written. Each item has the group and the kind.
+    /// Returns the other kinds whose objects are read when the subresource is written. Each item consists of the group and the kind.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Returns a permission that the write needs in addition to the permission for its verb. Returns an error if the write is never
-    /// allowed. `old` is the stored object of an update.
+    /// Returns a permission that the writer needs in addition to the permission for the request's verb. Returns an error if this write is
+    /// never allowed. If the request is an update, `old` is the stored object.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -271,54 +275,54 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the relation of the objects to pods.
+    /// Returns how the objects of this kind are related to pods.
     fn pods(&self) -> Pods {
         Pods::Unrelated
     }
 
-    /// Returns whether the objects are only reports, like events. A plan does not list changes of reports.
+    /// Returns whether the objects are only reports, such as events. A plan does not list changes of such objects.
     fn is_report(&self) -> bool {
         false
     }
 
-    /// Returns the paths whose values a plan hides by default, because the values can be secret.
+    /// Returns the paths whose values a plan does not show by default, because the values can be secret.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns the warning for requests to this version if it is deprecated.
+    /// If this version is deprecated, returns the warning for requests to it.
     fn deprecation(&self) -> Option<&str> {
         None
     }
 
-    /// Returns the paths for `/scale`, if the kind has this subresource.
+    /// Returns the paths that `/scale` uses, if the kind has this subresource.
     fn scale(&self) -> Option<&super::Scale> {
         None
     }
 
-    /// Returns the cost of validating an object against the schema. It is added to the cost that depends on the size of the object. The
-    /// unit is the time to process one byte of a body.
+    /// Returns the cost of validating an object against the schema. This cost is added to the cost for the size of the object. The unit of
+    /// cost is the time to process one byte of a body.
     fn schema_weight(&self) -> usize {
         0
     }
 
-    /// Returns the OpenAPI schema of a custom resource. Returns `None` for a built-in kind.
+    /// Returns the OpenAPI schema of the custom resource. Returns `None` for a built-in kind.
     fn openapi(&self) -> Option<&Json> {
         None
     }
 
-    /// Returns the paths that a write to the subresource cannot change. A field manager cannot own these paths through the subresource.
-    /// `None` selects the paths that apply to most kinds.
+    /// Returns the paths that a write to the subresource cannot change. A field manager that writes to the subresource cannot own these
+    /// paths. If the result is `None`, the paths that are common to most kinds apply.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
 
-    /// Returns the columns of a table. Returns `None` if kube-apiserver has no printer for the kind.
+    /// Returns the columns of the table for this kind. Returns `None` if kube-apiserver defines no columns for the kind.
     fn columns(&self) -> Option<Vec<Column>> {
         None
     }
 
-    /// Returns the cells of a table row. There is one cell for each column.
+    /// Returns the cells of a table row. The number of cells is the number of columns.
     fn cells(&self, _object: &Json, _now: Timestamp) -> Vec<Json> {
         Vec::new()
     }

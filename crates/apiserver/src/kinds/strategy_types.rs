@@ -13,7 +13,7 @@ pub(crate) enum Form {
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. For an object that needs none, the store records this number.
+    /// Some objects need a conversion. If an object needs no conversion, the store records this number for the object.
     Checked(u64),
 }
 
@@ -49,24 +49,24 @@ pub(crate) enum Pods {
     Unrelated,
     /// The objects are pods.
     Themselves,
-    /// The objects are workloads, whose pods are created from the template at this JSON pointer.
+    /// The objects are workloads. Their pods are created from the template at this JSON pointer.
     MadeFrom(&'static str),
-    /// The objects are namespaces. They contain pods, and their labels set the Pod Security Standards.
+    /// The objects are namespaces. Namespaces contain pods, and their labels select the Pod Security Standards.
     Inside,
 }
 
-/// A subresource that connects to the object or streams from it, such as `exec` or `log`.
+/// A subresource that streams data or connects to the object, such as `exec` or `log`.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
     /// The HTTP methods that clients can use for the stream.
     pub(crate) methods: &'static [&'static str],
-    /// Parses the options from the query and from the path after the subresource.
+    /// Parses the options from two parts of the URL: the query, and the path after the subresource.
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
     /// Whether the request is a connect request. Admission checks connect requests.
     pub(crate) connects: bool,
-    /// Whether the subresource has paths below it.
+    /// Whether a path can follow the subresource.
     pub(crate) has_subpaths: bool,
-    /// Computes the response from the target and the options.
+    /// Computes the response from the target and the parsed options.
     pub(crate) answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
 }
 
@@ -77,12 +77,12 @@ pub(crate) enum StreamAnswer {
     Unreachable(String),
 }
 
-/// A permission that a write needs in addition to the permission for its verb. The user needs this verb on at least one
-/// of the named objects.
+/// A permission that a write needs in addition to the permission for the request's verb. The user must have the
+/// permission for this verb on at least one of the named objects.
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// The resource of the named objects. Its group is the group of the written kind.
+    /// The resource of the named objects. The group of the resource is the group of the written kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
     /// The message of the 403 response if the user lacks the permission.

@@ -8,9 +8,9 @@ mod tests;
 pub(crate) use durations::{age, seconds as duration};
 pub(crate) use row::{Row, access_modes, containers, first_few, ingress_addresses, labels, selector, size};
 
-/// The description of the name column in the API.
+/// The API's description of the name column.
 pub(crate) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// The description of the age column in the API.
+/// The API's description of the age column.
 pub(crate) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// A column of a table.
@@ -22,7 +22,8 @@ pub(crate) struct Column {
     /// The format of the cells. `name` marks the name of the object.
     pub(crate) format: String,
     pub(crate) description: String,
-    /// The priority. It is 0 for columns that are always shown, and greater for columns of wide output.
+    /// The priority. The priority is 0 for columns that are always shown, and greater for columns that are shown
+    /// only in wide output.
     pub(crate) priority: i32,
 }
 
@@ -40,12 +41,12 @@ impl Column {
 }
 
 /// Parses a list of columns. Each column has the form `Name[:type][*]`. The default type is `string`. A `*` marks a
-/// column of wide output.
+/// column that is shown only in wide output.
 pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }
 
-/// Parses a list of columns in the same way as [`columns`], and adds descriptions to some columns.
+/// Parses a list of columns like [`columns`], and adds descriptions to some of them.
 pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     Some(text.split(", ").map(|column| read(column, descriptions)).collect())
 }

@@ -48,7 +48,8 @@ pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
-/// Checks the value at a JSON pointer after defaulting. Also checks that defaulting is idempotent.
+/// Applies the defaults, and checks the value at a JSON pointer. Also checks that applying the
+/// defaults twice has the same result.
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();

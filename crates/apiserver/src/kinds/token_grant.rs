@@ -3,7 +3,7 @@
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that the server has accepted. The server must issue the token.
+/// A token request that has passed all checks. The server must issue the token.
 #[derive(Debug)]
 pub(crate) struct TokenGrant {
     /// The audiences of the token. An empty list means the audience of the server itself.
@@ -11,11 +11,12 @@ pub(crate) struct TokenGrant {
     /// The lifetime in seconds.
     pub(crate) seconds: i64,
     pub(crate) bound: Bound,
-    /// The response object, to which the server later adds the token, its expiration and its audiences.
+    /// The object of the response. The server adds the token, its expiration and its audiences.
     pub(crate) answer: Json,
 }
 
-/// The objects to which a token is bound. The token becomes invalid when one of them is deleted.
+/// The objects to which a token is bound. If one of these objects is deleted, the token becomes
+/// invalid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Bound {
     pub(crate) namespace: String,

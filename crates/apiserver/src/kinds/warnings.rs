@@ -1,5 +1,5 @@
-//! Warnings about valid objects. They report deprecated fields, fields without effect, and values that are probably
-//! mistakes.
+//! Warnings about valid objects. Warnings report deprecated fields, fields without effect, and values that are
+//! probably mistakes.
 
 mod address;
 mod labels;
@@ -12,7 +12,7 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Returns whether the desired state has changed, according to the generation.
+/// Returns whether the two objects have different generations, which means that the desired state has changed.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)
@@ -22,7 +22,7 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
     object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
-/// Warns about a fractional number of bytes. `path` is the path of the map that contains `name`.
+/// Warns about a fractional number of bytes. `path` is the path of the map in which `name` is a key.
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;

@@ -18,22 +18,23 @@ use crate::store::{Range, UpstreamObject, key};
 const PAGE: usize = 500;
 /// The `timeoutSeconds` that a watch requests.
 const WATCH_SECONDS: u64 = 300;
-/// The number of seconds for which a watch may continue after its timeout. Then the plan drops the watch, because the connection seems to
-/// be lost.
+/// The number of seconds for which a watch may continue after its timeout. After these seconds, the plan drops the watch, because the
+/// connection seems to be lost.
 const WATCH_GRACE: u64 = 60;
-/// The pause after a watch that ended normally.
+/// The pause before the next watch if the last watch ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause after a watch that failed or ended immediately. The pause doubles with each further failure, up to [`LONGEST_PAUSE`].
+/// The pause before the next watch if the last watch failed or ended immediately. The pause doubles with each further failure, up to
+/// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch without events that ends within this time counts as ended immediately.
+/// The maximum duration of a watch that is treated as ended immediately if it delivers no event.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED_CODE: u16 = 410;
 
 impl Live {
-    /// Lists a collection, and starts a task that watches it until the server shuts down.
+    /// Lists a collection, and starts a task that watches the collection until the server shuts down.
     pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
         let version = self.list(&kind, &collection).await?;
         self.complete.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());
@@ -43,7 +44,7 @@ impl Live {
         Ok(())
     }
 
-    /// Mirrors all objects of a collection. Returns the resourceVersion from which to watch.
+    /// Copies all objects of an upstream collection to this server. Returns the resourceVersion at which a watch must start.
     async fn list(&self, kind: &Arc<Kind>, collection: &Collection) -> Result<String, Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let mut listed = HashSet::new();
@@ -73,7 +74,7 @@ impl Live {
         }
     }
 
-    /// Watches from `version` until the kind is no longer served.
+    /// Watches from `version`, until the kind is no longer served.
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
@@ -102,13 +103,13 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. If its kind is served again, the next request for the collection lists it again.
+    /// Marks a collection as not loaded. When the kind is served again, the next request for the collection lists the collection again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
-    /// Watches until the upstream server ends the watch. Sets `version` to the resourceVersion from which to continue.
+    /// Watches until the upstream server ends the watch. Sets `version` to the resourceVersion at which the next watch must start.
     async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);
@@ -118,7 +119,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` contains no line end, because all complete lines have been removed from it.
+            // `rest` contains no line end, because all complete lines have already been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

@@ -15,12 +15,13 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::{Incoming, ResponseBody};
 
-/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds credentials to the request.
+/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its credentials to the
+/// request.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Forwards a request and returns the response. If `end` is given, the whole response must arrive before this time.
+    /// Forwards a request and returns the response. If `end` is given, the whole response must arrive by this time.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
@@ -47,7 +48,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // Drop the body of a read. It has no meaning, and the client may never end it.
+        // The body of a read request is dropped. The body has no meaning, and the client may never end it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -62,7 +63,8 @@ impl Live {
         for name in REQUEST_HEADERS {
             forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // Forward the impersonation, because the upstream server checks whether the upstream client may impersonate the user.
+        // The impersonation headers are forwarded, because the upstream server checks whether the upstream client may impersonate the
+        // user.
         let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));
         let response = match timeout_scope {
@@ -79,7 +81,7 @@ impl Live {
     }
 }
 
-/// A response body that returns a `TimedOut` error if it does not end in time.
+/// A response body that returns a `TimedOut` error if it does not end before the deadline.
 struct TimeoutBody {
     body: ResponseBody,
     end: Pin<Box<Sleep>>,

@@ -22,7 +22,7 @@ use crate::registry::{LARGEST_BODY, Unread};
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// The maximum size of a response in bytes. A response is a page of a list, or an object.
+/// The maximum size of a response in bytes. A response is one page of a list, or one object.
 const LARGEST_RESPONSE: usize = 1 << 30;
 
 /// A client that sends requests to the upstream cluster.
@@ -38,7 +38,8 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // A poisoned lock is still valid, because the service is only cloned while the lock is held.
+            // The value is valid even if the lock is poisoned, because the service is only cloned while the lock is
+            // held.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -98,7 +99,7 @@ async fn read_to_end(mut body: Incoming, largest: usize) -> Result<Bytes, Refusa
     Ok(bytes.into())
 }
 
-/// The characters that must be percent-encoded in a path segment.
+/// The characters that are percent-encoded in a path segment.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 pub(super) fn collection_path(kind: &Kind, namespace: &str) -> String {
@@ -118,8 +119,8 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// The error response to a request that needs the upstream cluster. Either the upstream server or this server has
-/// created it.
+/// The error response to a request that needs the upstream cluster. The response comes from the upstream server, or
+/// this server has created it.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -148,7 +149,7 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", &message)
     }
 
-    /// Creates the error from the status in an `ERROR` event of a watch.
+    /// Creates the error from the Status in an `ERROR` event of a watch.
     pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }
@@ -158,7 +159,7 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// Creates the error for a GET whose response contains a different object.
+    /// Creates the error for a GET whose response is not the requested object.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
@@ -178,14 +179,14 @@ impl Refusal {
         }
     }
 
-    /// Creates the error for a write of a resource that only the upstream cluster serves.
+    /// Creates the error for a write to a resource that only the upstream cluster serves.
     pub(super) fn unknown(resource: &str) -> Self {
         let why = format!("{resource}: the plan does not know this resource and never writes to the cluster");
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Returns whether the error means that the object does not exist. A 404 without the object's name means that the
-    /// resource does not exist.
+    /// Returns whether the error means that the object does not exist. A 404 that does not contain the object's name
+    /// means that the resource does not exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }
@@ -206,7 +207,8 @@ impl Refusal {
         let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
         let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
         let response = response.body(body);
-        // The response is valid. Its status and content type come from a valid response or from the constructors above.
+        // The response is valid. The status and the content type come from a valid response or from the constructors
+        // above.
         response.unwrap_or_default()
     }
 }

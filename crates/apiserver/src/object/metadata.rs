@@ -1,10 +1,10 @@
-//! Accessors for object metadata as JSON.
+//! Functions that read and write object metadata as JSON.
 
 use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// Returns the metadata. Creates the metadata if it is absent or not an object.
+/// Returns the metadata. If the metadata is absent or not an object, creates it first.
 pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -20,7 +20,7 @@ pub(crate) fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the name. Returns an empty text if there is no name.
+/// Returns the name. Returns an empty text if the object has no name.
 pub(crate) fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
@@ -30,7 +30,7 @@ pub(crate) fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the uid. Returns an empty text if there is no uid yet.
+/// Returns the uid. Returns an empty text if the object has no uid yet.
 pub(crate) fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }
@@ -39,7 +39,7 @@ pub(crate) fn finalizers(object: &Json) -> Vec<&str> {
     object.texts("/metadata/finalizers").collect()
 }
 
-/// Sets the finalizers. An empty list removes the field.
+/// Sets the finalizers. If the list is empty, the field is removed.
 pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
     match finalizers.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn generation(object: &Json) -> Option<i64> {
 }
 
 /// Removes duplicate owner references and returns the warning about them. `is_patch` selects the text of the warning. For a patch, the text
-/// differs, because kube-apiserver checks patches after mutating admission.
+/// is different, because kube-apiserver checks patches after mutating admission.
 pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
@@ -86,7 +86,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<Str
     )]
 }
 
-/// Returns whether two objects differ, ignoring the timestamps of managed fields.
+/// Returns whether two objects differ. Timestamps of managed fields are ignored.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

@@ -1,12 +1,12 @@
-//! Serializes objects with their members in the order of Go.
+//! Serializes objects with their members in the order in which Go writes them.
 
 use pintle_json::Json;
 use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that serializes kind, apiVersion and metadata before other members. The members of the metadata are also
-/// ordered.
+/// An object whose serialization begins with kind, apiVersion and metadata. The members of the metadata are
+/// ordered, too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 
@@ -45,7 +45,7 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members of a resource in a discovery document, in order.
+/// The members of a resource in a discovery document, in the order of serialization.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
@@ -61,7 +61,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object that serializes these members before all other members.
+/// An object that serializes these members first, and then all other members.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// Fields that a plan does not report, because servers set them or because they change with every write.
+/// Fields that a plan does not report. Servers set these fields, or the fields change with every write.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -15,24 +15,24 @@ const IGNORED: [&str; 6] = [
 ];
 /// Fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members that can identify the items of a list. A list uses the first of these members that exists in all items and has a different
-/// value in each item.
+/// The members that can identify an item in a list. A list uses the first of these members that all its items have and whose values are
+/// all different.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. The values of a Secret's data are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key
-    /// if all items of the list have this member and its values are unique. Otherwise, the item is identified by its index.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key,
+    /// if all items have this member and its values are unique. If they do not, the item is identified by its index.
     pub path: String,
-    /// The current value, or `None` if the field is absent.
+    /// The current value. `None` means that the field is absent.
     pub old: Option<Json>,
-    /// The planned value, or `None` if the field would be removed.
+    /// The planned value. `None` means that the field would be removed.
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. `Null` means that there is no
-/// object.
+/// Returns the fields in which two objects differ. The fields are sorted by path, segment by segment. A `Null` argument means that there
+/// is no object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -66,7 +66,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // The items are compared by index unless both lists have keys.
+            // The items are compared by index, unless keys identify the items in both lists.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (indexed(old), indexed(new)),
@@ -82,7 +82,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns whether the value is absent, or is an empty list or object. Two such values are compared as a whole.
+/// Returns whether the value is absent, or is an empty list or object. If both values satisfy this, they are compared as a whole.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -92,7 +92,8 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns the items with their keys, sorted by key. Returns the unchanged items as an error if no member of [`ITEM_KEYS`] identifies them.
+/// Returns the items with their keys. The items are sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the items
+/// unchanged as an error.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
@@ -110,7 +111,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the suffix of a member's path, which follows the path of its object.
+/// Returns the text that is added to the path of an object to form the path of its member.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

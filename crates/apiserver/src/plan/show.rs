@@ -1,4 +1,4 @@
-//! The changes of a plan, and their conversion to text.
+//! The changes of a plan, and functions that convert them to text.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum PlanAction {
     Update,
     /// Deletes the object.
     Delete,
-    /// Deletes the object and creates another object with the same name.
+    /// Deletes the object, and creates another object with the same name.
     Replace,
 }
 
@@ -26,7 +26,7 @@ pub enum PlanAction {
 pub struct PlannedChange {
     /// The planned action.
     pub action: PlanAction,
-    /// The API version in which the object was last written.
+    /// The API version in which the last write sent the object.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
@@ -34,17 +34,18 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, these are all of its fields. For a deletion, the list is empty. If finalizers delay
-    /// the removal, the list contains the changed fields of the object.
+    /// The fields that would change. For a new object, the list contains all of its fields. For a deletion, the list is empty unless
+    /// finalizers delay the removal. If finalizers delay the removal of a deleted object, the list contains the object's changed fields.
     pub fields: Vec<PlannedField>,
-    /// The finalizers that would delay the removal of the object, if it is deleted.
+    /// The finalizers that would delay the removal of a deleted object.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since the plan first wrote it. In this case, the controller would read a different
-    /// state from the cluster.
+    /// Whether the object has changed in the cluster since the plan first wrote it. If the object has changed, the controller would now
+    /// read a different state from the cluster.
     pub moved: bool,
 }
 
-/// The planned changes to a cluster, returned by [`Plan::changes`](crate::Plan::changes). `Display` writes them in a readable form:
+/// The planned changes to a cluster, returned by [`Plan::changes`](crate::Plan::changes). The `Display` implementation writes the changes
+/// in a readable form:
 ///
 /// ```text
 /// + apps/v1 Deployment team-a/web
@@ -60,7 +61,7 @@ pub struct PlannedChanges {
 }
 
 impl PlannedChanges {
-    /// Returns an iterator over the changes, in the order of the first write to each object.
+    /// Returns an iterator over the changes. The order of the changes is the order of the first write to each object.
     pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
         self.changes.iter()
     }
@@ -92,16 +93,18 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined change of all writes to an object. Returns `None` if the writes cancel each other out. Also returns `None` if
-    /// the object is a report such as an Event.
+    /// Returns the combined effect of all writes to an object. Returns `None` if the writes have no combined effect. Also returns `None`
+    /// if the object is a report such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // If the definition of a custom resource was deleted, its kind is unknown. The change then shows the plural name instead.
+        // If the definition of a custom resource was deleted, its kind is no longer known. The change then contains the plural name
+        // instead of the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // A write that only marks the object for deletion stores no `apiVersion`. In this case, use the version of the base or of the kind.
+        // If a write only marks the object for deletion, no `apiVersion` is recorded. Without a recorded version, the change has the
+        // version of the base or of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {
@@ -143,7 +146,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces all values with a placeholder. The result shows only which values are present.
+    /// Replaces all values with a placeholder. The result shows only which values exist.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

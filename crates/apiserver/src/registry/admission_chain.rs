@@ -1,8 +1,9 @@
-//! The chain of admission plugins, which may change or reject a request.
+//! The chain of admission plugins, which can change or reject a request.
 //!
-//! Each [`Plugin`] is called twice. The first call can change the object, and the second call validates the result.
-//! Plugins are called for every create, update and delete, including writes of controllers and each object of a
-//! `deletecollection`. They are also called for POSTs to subresources and for connects.
+//! Each [`Plugin`] is called twice. In the first call, a plugin can change the object. In the second call, it
+//! validates the result. Plugins are called for every create, update and delete. Plugins are also called for writes of
+//! controllers, and for each object that a `deletecollection` deletes. Plugins are also called for POSTs to
+//! subresources and for connects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Runs mutating admission: all plugins and policies can change the object. If a policy changes the object, they run a
-/// second time.
+/// Runs mutating admission, in which all plugins and policies can change the object. If a policy changes the object,
+/// all plugins and policies run a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Reinvocation::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -55,8 +56,8 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
     policies::mutate(registry, request, runs)
 }
 
-/// Runs validating admission with all plugins. Returns the quota updates that must be committed together with the
-/// object.
+/// Runs validating admission with all plugins. Returns the quota updates that must be committed in the same step as
+/// the object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.chain {
@@ -72,7 +73,8 @@ fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
 }
 
 impl Registry {
-    /// Runs admission for a connect to a subresource. The options of the connect are the object.
+    /// Runs admission for a request that connects to a subresource. In this admission, the object contains the options
+    /// of the connect request.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
@@ -80,14 +82,15 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs mutating admission and then validating admission, for requests that have no phase between the two.
+    /// Runs mutating admission and then validating admission. This method is for requests without another phase
+    /// between the two.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
     }
 }
 
-/// A plugin that rejects the deletion of objects that every cluster has.
+/// A plugin that prevents the deletion of objects that every cluster has.
 #[derive(Debug)]
 struct Undeletable;
 
@@ -104,12 +107,12 @@ impl Plugin for Undeletable {
     }
 }
 
-/// A plugin for the limit ranges of a namespace. It sets defaults for pods and enforces bounds.
+/// A plugin that applies the limit ranges of a namespace. The plugin sets defaults for pods and enforces bounds.
 #[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Returns the limit ranges that apply to a write.
+    /// Returns the limit ranges that apply to a write request.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
         match target.kind.namespaced() && limits::applies(attempt) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
@@ -143,7 +146,8 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks the permissions that some writes need in addition to the permission for the write.
+/// A plugin that checks additional permissions. Some writes need these permissions in addition to the permission for
+/// the write itself.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -175,7 +179,8 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// A plugin for the quotas of a namespace. The server commits the new usage together with the object.
+/// A plugin that charges writes to the quotas of a namespace. The server commits the new quota usage in the same step
+/// as the object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -227,7 +232,8 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the write that limit ranges and quotas check. Returns `None` if the request does not write an object.
+/// Returns the part of the request that limit ranges and quotas check. Returns `None` if the request does not write an
+/// object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;

@@ -15,11 +15,11 @@ use crate::store::Charge;
 /// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// A create, or a POST that stores no object, such as a binding or an eviction.
+    /// A create request, or a POST that stores no object, such as a binding or an eviction.
     Create,
     Update,
     Delete,
-    /// A connection to a subresource such as `exec`.
+    /// A request that connects to a subresource such as `exec`.
     Connect,
 }
 
@@ -28,29 +28,30 @@ pub(crate) enum Operation {
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// A connect, whose options are in [`AdmissionRequest::new`].
+    /// A connect request. Its options are in [`AdmissionRequest::new`].
     None,
 }
 
-/// The admission attributes of a request. It does not implement `Debug` because it may contain a Secret.
+/// The admission attributes of a request. This type does not implement `Debug`, because an object can contain a
+/// Secret.
 ///
-/// If the subresource has a separate type, `old` and `new` have this type. Examples are a Scale, an Eviction and the
+/// If the subresource has its own type, `old` and `new` have this type. Examples are a Scale, an Eviction and the
 /// options of `exec`.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target in the path of the request. The target of a create or a `deletecollection` has no name.
+    /// The target that the path of the request names. For a create or a `deletecollection`, the target has no name.
     pub(crate) target: &'a RequestTarget,
-    /// The existing object. `None` for a create or a connect.
+    /// The existing object. The old object is `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,
-    /// The new object. For a POST that stores no object, it is the body. `None` for a delete.
+    /// The new object. For a POST that stores no object, `new` is the body. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the name of the object. The name is empty for a collection. It is also empty before a name is generated
-    /// from `generateName`.
+    /// Returns the name of the object. The name is empty for a collection. The name is also empty before the server
+    /// generates it from `generateName`.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
@@ -67,17 +68,16 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// An admission plugin. The server sends the plugin's [warnings](Requester::warn) to the client even if the request
-/// fails.
+/// An admission plugin. The client receives the plugin's [warnings](Requester::warn) even if the request fails.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object before the rules of its kind are applied, or rejects the request. This method is called again
-    /// if the write is retried after a conflict.
+    /// Changes the object, or rejects the request. The rules of the object's kind are applied later. If the write is
+    /// retried after a conflict, this method is called again.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates of the write. The object has already passed the validation of
-    /// its kind.
+    /// Rejects the request, or returns the quota updates that belong to the write. The object has already passed its
+    /// kind's validation.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The maximum size of a request body, in bytes.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// The maximum number of bytes that are read from a body that is too large. If the server did not read them, the client
-/// might not receive the error response.
+/// The maximum number of bytes that the server reads from a body that is too large. If the server read fewer bytes, the
+/// client might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
@@ -19,13 +19,13 @@ const SMALL: usize = 64 << 10;
 /// of times the memory of a body.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies that are being processed. The budget counts received bytes,
-/// not the announced length.
+/// The memory budget for incomplete bodies and for bodies that are being processed. Only received bytes count, even if
+/// the request announces a longer body.
 ///
-/// No upload waits for budget, because incomplete uploads would wait for each other. Instead, the budget evicts
-/// incomplete bodies. Large bodies are evicted before small bodies. The oldest large body is evicted first, because its
-/// client had the most time to finish. Therefore, a client that sends slowly does not block other clients, and many
-/// large bodies do not block small bodies.
+/// An upload never waits for free budget, because incomplete uploads could wait for each other. Instead, incomplete
+/// bodies are evicted. Large bodies are evicted before small bodies. Among the large bodies, the oldest is evicted
+/// first, because its client has had the most time to finish. Therefore, slow clients do not block other clients, and
+/// many large bodies do not block small bodies.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -38,33 +38,34 @@ pub(crate) enum Unread {
     /// The connection broke during the upload, or the client sent an invalid body.
     Broken(String),
     TooLarge,
-    /// The budget evicted the body, or had no space for it.
+    /// The body was evicted, or the budget had no space for it.
     OutOfBudget,
 }
 
 #[derive(Debug)]
 struct BudgetState {
     left: usize,
-    /// The number of bytes in `left` that are reserved for small bodies.
+    /// The part of `left` that is reserved for small bodies, in bytes.
     small_reserve: usize,
-    /// The incomplete bodies, in the order of eviction. Large bodies precede small bodies, and older bodies precede
-    /// newer bodies.
+    /// The incomplete bodies, in the order of eviction. Large bodies come before small bodies, and older bodies come
+    /// before newer bodies.
     uploads: BTreeMap<EvictionKey, Upload>,
     next: u64,
 }
 
-/// Whether the body is small, and the sequence number of the body.
+/// Whether the body is small, and its sequence number.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// The sender, which is dropped when the body is evicted. The drop ends the task that reads the body.
+    /// The sender, which is dropped when the body is evicted. The task that reads the body ends when this sender is
+    /// dropped.
     _evicted: oneshot::Sender<()>,
 }
 
 impl BodyBudget {
-    /// Creates a budget of `bytes`, plus an eighth that is reserved for small bodies.
+    /// Creates a budget of `bytes`. An additional eighth is reserved for small bodies.
     pub(crate) fn new(bytes: usize) -> Self {
         let small_reserve = bytes / 8;
         let state =
@@ -72,11 +73,11 @@ impl BodyBudget {
         Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
     }
 
-    /// Reads a body to its end. The body uses the budget until its last clone is dropped.
+    /// Reads a body to its end. The body counts towards the budget until its last clone is dropped.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returns the budget. The bytes that were already read are lost.
+    /// If the future is dropped, the budget of the body becomes free. The bytes that were already read are lost.
     pub(crate) async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -112,8 +113,8 @@ impl BodyBudget {
         }
     }
 
-    /// Waits until a body may be processed. The permit is held until the last clone of the returned body is dropped.
-    /// Small bodies do not wait. Large bodies get permits in the order of their calls.
+    /// Waits until a body may be processed. The permit is released when the last clone of the returned body is dropped.
+    /// Small bodies do not wait. Large bodies get their permits in the order in which this method was called.
     pub(crate) async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
@@ -139,7 +140,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Adds data to an upload and returns the upload's new key. Returns `None` if the upload is evicted.
+    /// Adds data to an upload and returns the new key of the upload. Returns `None` if the upload is evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -160,7 +161,7 @@ impl BudgetState {
     }
 }
 
-/// A guard for an incomplete body. Dropping it returns the budget of the body.
+/// A guard for a body that is still incomplete. If the guard is dropped, the budget of the body becomes free.
 struct UploadGuard {
     budget: Arc<BodyBudget>,
     key: EvictionKey,
@@ -190,7 +191,7 @@ impl Drop for UploadGuard {
     }
 }
 
-/// A complete body. It uses budget until it is dropped.
+/// A complete body. The body counts towards the budget until it is dropped.
 struct CompleteBody {
     bytes: Vec<u8>,
     budget: Arc<BodyBudget>,
@@ -208,7 +209,7 @@ impl AsRef<[u8]> for CompleteBody {
     }
 }
 
-/// A body with its processing permit.
+/// A body together with its processing permit.
 struct BodyInProcess {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
@@ -233,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// An incomplete upload, and the task that reads it.
+    /// An incomplete upload, together with the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,
@@ -253,9 +254,9 @@ mod tests {
             sent
         }
 
-        /// Sends data of this length, and lets the reader run.
+        /// Sends data of this length, and yields so that the reader can run.
         async fn send(&self, bytes: usize) {
-            // Sending fails if the reader has ended.
+            // The send fails if the reader has ended.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -288,7 +289,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // More data does not change the position of an upload in the order of eviction.
+        // More data does not change the order in which uploads are evicted.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

@@ -11,13 +11,14 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
-    /// Deletes one page of the selected objects and returns the objects in the state of the list. Skips objects that
-    /// another request deletes in the meantime. Stops at the first other failure, and does not undo earlier deletions.
-    /// Yields to other tasks between two deletions.
+    /// Deletes one page of the selected objects. Returns the objects in the state in which the list contained them. Skips objects that
+    /// other requests have already deleted. The method stops at the first other failure. Earlier deletions are not undone. The method
+    /// yields to other tasks between two deletions.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the method between two deletions. Each deletion is complete or has no effect.
+    /// If the future is dropped, the method stops between two deletions. Each deletion is either complete or has no
+    /// effect.
     pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,
@@ -43,8 +44,9 @@ impl Registry {
     }
 }
 
-/// Sets the match rule `Exact` if the request has a version without a match rule. A real server reads the list in
-/// pages, even if the request has no limit. For a list in pages, a version without a match rule means `Exact`.
+/// Sets the version match to `Exact` if the request has a version without a match rule. kube-apiserver reads the list
+/// in pages, even if the request has no limit. For a list that is read in pages, a version without a match rule means
+/// `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

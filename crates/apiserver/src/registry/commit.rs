@@ -1,7 +1,7 @@
-//! Commits of objects that requests write, with a size check.
+//! Functions that commit the objects of write requests and check their size.
 //!
-//! These writes have no size check: marking an object as deleted, the initial objects of a server, restored snapshots,
-//! the cluster's objects in a plan, and quota updates.
+//! These writes have no size check: deletion marks, the initial objects of a server, restored snapshots, the cluster's
+//! objects in a plan, and quota updates.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Registry {
     /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
     ///
     /// If the object is too large only because of its managed fields, it is stored without managed fields. An apply
-    /// returns the error in this case, because an apply must record its managed fields.
+    /// request instead fails, because it must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

@@ -1,4 +1,5 @@
-//! API versions that an APIService delegates to a Service. This server does not proxy requests to the Service.
+//! API versions that are served by a Service according to an APIService. This server does not forward
+//! requests to the Service.
 
 use pintle_json::{Json, json};
 
@@ -8,7 +9,7 @@ use crate::kinds::api_service::{RESOURCE, delegated_spec};
 use crate::store::Range;
 
 impl Registry {
-    /// Returns a 503 failure if the version is delegated to a Service.
+    /// Returns a 503 failure if an APIService delegates the version to a Service.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
         let unavailable =
             Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
@@ -16,7 +17,7 @@ impl Registry {
         delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// Returns the discovery document of a group in which all versions are delegated.
+    /// Returns the discovery document of a group whose versions are all delegated.
     pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =

@@ -22,22 +22,22 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// The response of a delete.
 pub(crate) enum Deleted {
-    /// The object. It still exists, because a finalizer or a grace period delays its removal.
+    /// The object. The object still exists, because a finalizer or a grace period delays its removal.
     Held(Served),
-    /// The removed object. Deletes of some kinds, and dry runs, return the object instead of a Status.
+    /// The removed object. For some kinds, and for dry runs, a delete returns the object instead of a Status.
     Object(Served),
-    /// A Status with the name of the removed object.
+    /// A Status that contains the name of the removed object.
     Gone(Box<Status>),
 }
 
 impl Registry {
-    /// Deletes the object at `target`, or marks it as deleted.
+    /// Deletes the object at `target`, or only marks it as deleted.
     pub(crate) fn delete(&self, target: &RequestTarget, options: &DeleteOptions, by: &Requester) -> Outcome<Deleted> {
         self.delete_admitted(target, target, options, by)
     }
 
     /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target in the path of the
-    /// request, which is the object or its collection.
+    /// request. This target is the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -60,8 +60,7 @@ impl Registry {
         })
     }
 
-    /// Deletes the object without admission, if `check` succeeds. A delete that has no effect on a terminating object does not call
-    /// `check`.
+    /// Deletes the object if `check` succeeds. No admission plugins are called.
     pub(crate) fn delete_if(
         &self,
         target: &RequestTarget,
@@ -85,7 +84,8 @@ impl Registry {
         }
     }
 
-    /// Tries once to delete the object. Returns `None` if another request has changed the object in the meantime.
+    /// Tries once to delete the object. Returns `None` if another request has changed the object since this method
+    /// read it.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -100,11 +100,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // An object of a kind with a grace period is always visible as terminating before it is removed.
+        // If the kind has a grace period, the object is always visible as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes that the options cause. Without a dry run, the object is
-            // removed without being stored in this state.
+            // A dry run returns the object after the changes that the options cause. In a real deletion, the
+            // object is removed, and this state is never stored.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),
@@ -159,7 +159,7 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp. If `grace` is given, also sets the grace period.
+    /// Sets the deletion timestamp. If `grace` is given, the grace period is also set.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
@@ -173,7 +173,7 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // The client sets the generation of some kinds, so the generation can be absent.
+            // The generation can be absent, because clients set the generation of some kinds.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
@@ -197,7 +197,7 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of the kind. The store need not contain the object.
+/// Converts an object from its stored form to the version of the kind. The object need not be in the store.
 fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
@@ -210,10 +210,10 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-/// Returns the finalizers of the object after the delete options are applied.
+/// Returns the object's finalizers after the delete options have been applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Ignore the propagation policy for reports, such as events, because reports have no dependents.
+    // The propagation policy is ignored for reports such as events, because reports have no dependents.
     if kind.strategy.is_report() {
         return present;
     }

@@ -1,4 +1,4 @@
-//! Reads of one object, and lists.
+//! Reads single objects and lists.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::offload;
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, Run, Stored, key};
 
-/// The number of objects after which a scan yields to other tasks.
+/// The number of objects that a scan examines before it yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;
 
 /// The collection and the selectors of a list or a watch.
@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. Does not validate the field names, because [`checked`](Self::checked) validates them.
+    /// Parses the selectors. The field names are not validated here, but in [`checked`](Self::checked).
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -39,7 +39,7 @@ impl Selection {
         })
     }
 
-    /// Returns an error if the kind does not support a field of the field selector.
+    /// Returns an error if the field selector contains a field that the kind does not support.
     pub(crate) fn checked(self) -> Outcome<Self> {
         match unknown_field(&self.fields, &self.kind) {
             Some(why) => Err(Failure::bad_request(why)),
@@ -47,27 +47,28 @@ impl Selection {
         }
     }
 
-    /// Returns whether the selectors match every object of the collection.
+    /// Returns whether the selectors match all objects of the collection.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns whether the selectors match an object of the range. Decodes only the fields of the object that the selectors need.
+    /// Returns whether the selectors match an object in the range. Only the fields that the selectors need are decoded.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
             self.labels.matches_by(|key| labels.value(key))
         };
-        // Read the labels from the stored version, because labels are the same in all versions of a kind.
+        // The labels come from the stored version, because all versions of a kind have the same labels.
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
-    /// Returns the cost of matching an object. The unit is the time to process one byte of a body.
+    /// Returns the cost of matching an object. The unit of cost is the time to process one byte of a body.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
         if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
     }
 
-    /// Returns the cost of matching an object in a scan. Labels are included, because a large object can consist mostly of labels.
+    /// Returns the cost of matching an object when a scan examines it. The labels count, because a large object can consist mostly
+    /// of labels.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
@@ -81,7 +82,7 @@ impl Selection {
         }
     }
 
-    /// Returns the scope of a watch: the objects of the resource whose changes the watch must read.
+    /// Returns the scope of a watch, which determines the changes that the watch reads.
     pub(crate) fn scope(&self) -> FeedScope {
         match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
@@ -93,18 +94,18 @@ impl Selection {
         }
     }
 
-    /// Returns the name of the object, if the selection can match only one object.
+    /// If the selection can match only one object, returns the name of this object.
     fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
 
-    /// Returns the name in the field selector `metadata.name=…`, if there is one.
+    /// Returns the name that the field selector `metadata.name=…` requires, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
     }
 }
 
-/// An iterator over the matching objects of a snapshot. The selectors are evaluated lazily.
+/// An iterator over the objects of a snapshot that match the selectors. The selectors are evaluated lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -112,7 +113,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Examines the next object. Returns `None` at the end, and `Some(None)` if the object does not match.
+    /// Examines the next object. Returns `None` at the end of the snapshot, and `Some(None)` if the object does not match.
     pub(crate) fn scan_next(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
         let matched = self.selection.matches(stored).then(|| stored.clone());
@@ -120,13 +121,13 @@ impl Selected {
         Some(matched)
     }
 
-    /// Returns the cost of [examining](Self::scan_next) the next object and encoding it. `shown` returns the cost of the encoding.
+    /// Returns the cost to [examine](Self::scan_next) and encode the next object. `shown` computes the cost of encoding the object.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next group of neighbouring objects, but does not advance the iterator. Returns `None` unless the selectors match every
-    /// object.
+    /// Returns the next group of neighbouring objects without advancing the iterator. Returns `None` unless the selectors match all
+    /// objects.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
@@ -153,13 +154,13 @@ impl Iterator for Selected {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// The revision of the list. It is 0 for virtual objects, which have no revision.
+    /// The revision of the list. The revision is 0 for virtual objects, which have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
 }
 
-/// The state of the store from which a list is created.
+/// The state of the store that a list shows.
 enum Moment {
     Newest,
     Exactly(u64),
@@ -174,7 +175,7 @@ impl Registry {
         }
     }
 
-    /// Returns one object as [`get`](Self::get) does, from the current state or from a stale view. Offloads expensive conversions.
+    /// Returns one object like [`get`](Self::get), from the current state or from a stale view. Offloads expensive conversions.
     pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
         if let Some(found) = self.virtual_object(target) {
             return found;
@@ -184,11 +185,12 @@ impl Registry {
         Ok(Served::stored(&target.kind, &stored))
     }
 
-    /// Returns a virtual object, which is computed and never stored. Returns `None` if the kind has no virtual objects.
+    /// Returns a virtual object. The server computes such an object and never stores it. Returns `None` if the kind has no virtual
+    /// objects.
     fn virtual_object(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
         let found =
             target.kind.strategy.computed_objects()?.into_iter().find(|object| metadata::name(object) == target.name);
-        // As in a real server, this error contains the kind instead of the resource.
+        // As in kube-apiserver, this error contains the kind instead of the resource.
         let of = GroupResource::new(&target.kind.group, &target.kind.singular);
         let found = found.map(|object| Served::value(&target.kind, object));
         Some(found.ok_or_else(|| Failure::not_found(&of, &target.name)))
@@ -208,7 +210,7 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects of a resource in a stale view, and the revision of the view.
+    /// Returns the objects that a resource has in a stale view. Also returns the revision of the view.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
@@ -253,7 +255,7 @@ impl Registry {
         Ok(reply)
     }
 
-    /// Returns the revision for which a list must wait, if there is one.
+    /// Returns the revision that the store must reach before a list can be served, if there is one.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
             return Ok(ContinueToken::decode(&options.continue_token)?.revision);
@@ -276,12 +278,12 @@ impl Registry {
     }
 }
 
-/// Returns a page of objects in the order of their keys.
+/// Returns one page of objects in key order.
 async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // A list that selects a single name has only one page.
+    // If a list selects a single name, it has only one page.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -302,12 +304,12 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     reply
 }
 
-/// Returns the error for a stale view whose state is no longer stored.
+/// Returns the error for a stale view that shows a state that is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
-/// Returns the error for a list at a compacted revision.
+/// Returns the error for a list at a revision that has been compacted.
 fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     let Some(start) = start.filter(|_| !options.continue_token.is_empty()) else {
         return Failure::expired("The resourceVersion for the provided list is too old.");
@@ -322,12 +324,12 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Returns whether a real server reads the kind from etcd and never from the watch cache.
+/// Returns whether kube-apiserver reads the kind from etcd and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }
 
-/// Parses the resource version of a list, which is an integer. An empty text means 0.
+/// Parses the resource version of a list. The version must be an integer. An empty text means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);
@@ -338,7 +340,7 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// Parses a number as Go's `strconv.ParseUint` does. The failure has status 500 and Go's message.
+/// Parses a number like Go's `strconv.ParseUint`. The failure has status 500 and Go's message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {
@@ -349,7 +351,7 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// Converts the error of the store about a compacted revision to a failure.
+/// Converts the store's error about a compacted revision to a failure.
 pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
     Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

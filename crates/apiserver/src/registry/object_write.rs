@@ -6,16 +6,16 @@ use super::Writer;
 use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
-/// The state of one write between the phases of the pipeline.
+/// The state that the phases of the pipeline share for one write.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     /// The stored object. `None` for a create.
     pub(super) old: Option<&'a Json>,
     /// The new object. Each phase can change it.
     pub(super) new: Json,
-    /// The field manager, the requester and the options.
+    /// The field manager, the requester and the options of the write.
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
-    /// Whether the object in the request has labels.
+    /// Whether the object had labels in the request.
     pub(super) labelled: bool,
 }

@@ -1,8 +1,8 @@
-//! The phases of a write, from the requested object to the object to store.
+//! The phases of a write. The phases convert the requested object to the object to store.
 //!
-//! All writes use [`Registry::receive`] and [`Registry::complete`]. Creates and updates differ before and after these
-//! phases. A create needs a name that is not in use, and can try several generated names. An update compares versions,
-//! and recomputes the object after a conflict.
+//! All writes call [`Registry::receive`] and [`Registry::complete`]. Before and after these phases, creates differ from
+//! updates. A create needs an unused name, and can try several generated names. An update compares versions, and
+//! computes the object again after a conflict.
 
 use pintle_json::Json;
 
@@ -23,13 +23,13 @@ use crate::validate::FieldErrors;
 /// An object that is ready to be stored.
 pub(super) struct Complete {
     pub(super) object: Json,
-    /// The quota updates that are committed with the object.
+    /// The quota updates that are committed in the same step as the object.
     pub(super) charges: Vec<Charge>,
 }
 
 impl Registry {
-    /// Runs the phases before the rules of the kind: defaults, managed fields, mutating admission and the check for
-    /// privilege escalation.
+    /// Runs the phases that precede the rules of the kind: defaults, managed fields, mutating admission and the check
+    /// for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -55,7 +55,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// Runs the mutating admission. For `/scale`, admission gets the Scale instead of the object.
+    /// Runs the mutating admission. For `/scale`, admission plugins get the Scale instead of the object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -80,7 +80,7 @@ impl Registry {
         }
     }
 
-    /// Warns about fields that have an effect in a real server, but not in this server.
+    /// Warns about fields that have no effect in this server but have an effect in a real cluster.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
             let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &*self.db);
@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// Sets the fields that only the server may set, or restores their stored values.
+    /// Sets the fields that only the server is allowed to set, or restores their stored values.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -102,7 +102,7 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// Prepares the object with the rules of its kind, runs the built-in admission plugins of the kind, and updates the
+    /// Applies the kind's rules to the object, runs the built-in admission plugins of the kind, and updates the
     /// generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
@@ -117,7 +117,7 @@ impl Registry {
     }
 }
 
-/// The Scale of an object before and after a write.
+/// The Scale that an object has before a write, and the Scale that it has afterwards.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -125,8 +125,8 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// Returns the subresource for the rules of the kind. Returns [`Subresource::None`] for a new object, because a new
-    /// object is always written as a whole.
+    /// Returns the subresource that the rules of the kind get. For a new object, returns [`Subresource::None`], because
+    /// a new object is always written as a whole.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
@@ -149,8 +149,8 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields. Must be called before the rules of the kind change the objects. Does nothing for an
-    /// apply, which has already updated the managed fields.
+    /// Updates the managed fields. This method must be called before the rules of the kind change the objects. Does
+    /// nothing for an apply, because an apply has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
@@ -158,7 +158,7 @@ impl<'a> Write<'a> {
     }
 
     /// Restores the fields that this write cannot change. A write of the object cannot change the status. A write of
-    /// `/status` can change only the status.
+    /// `/status` can change the status and no other field.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -183,7 +183,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Returns an error if the object is invalid. Adds warnings about values that are probably mistakes.
+    /// Returns an error if the object is not valid. Also adds warnings about values that are probably mistakes.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();
@@ -215,7 +215,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores metadata that an update cannot change and may omit.
+/// Restores the metadata that an update cannot change but can omit.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");
@@ -230,7 +230,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
             metadata.set(field, time);
         }
     }
-    // Restore the grace period, because validation rejects a grace period that differs from the current grace period.
+    // The grace period is restored, because validation rejects a grace period that differs from the current one.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
@@ -238,7 +238,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-/// A write of `/status` changes the status. For most kinds, it also changes some metadata.
+/// A write of `/status` changes the status. For most kinds, such a write also changes some metadata.
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];

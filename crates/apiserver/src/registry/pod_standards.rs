@@ -1,5 +1,5 @@
-//! Pod Security admission. The labels of a namespace select a standard. Admission enforces it on pods, and warns about
-//! violations in pod templates.
+//! Pod Security admission. The labels of a namespace select a Pod Security Standard. Admission enforces this standard
+//! on pods, and warns about violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,21 +17,22 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldErrors;
 
-/// The maximum number of existing pods that are checked when the policy of a namespace becomes stricter, and the
-/// maximum time for these checks.
+/// The limits for checks of existing pods when the policy of a namespace becomes stricter: the maximum number of pods
+/// and the maximum time.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The audit annotations of a pod, for the enforced standard and for the violations of the audited standard.
+/// The audit annotations of a pod. The annotations contain the enforced standard and the violations of the audited
+/// standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// The admission plugin for Pod Security. It rejects pods that violate the enforced standard. It also rejects invalid
-/// labels of namespaces.
+/// The admission plugin that enforces the Pod Security Standards. The plugin rejects pods that violate the enforced
+/// standard. The plugin also rejects namespaces with invalid labels.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
-/// The object to which the standards apply.
+/// The object that must comply with the standards.
 enum StandardsTarget<'a> {
     Namespace,
     Pod,
@@ -75,7 +76,8 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Returns the object to which the standards apply. Returns `None` if the standards do not apply to the request.
+/// Returns the object that must comply with the standards. Returns `None` if the standards do not apply to the
+/// request.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
@@ -94,8 +96,8 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Returns whether an update of a pod adds a container or changes an image. An update cannot change other fields that
-/// the standards check.
+/// Returns whether an update of a pod adds a container or changes an image. The standards check no other fields that
+/// an update can change.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
@@ -108,13 +110,13 @@ fn changes_containers(new: &Json, old: &Json) -> bool {
     }
 }
 
-/// Returns the policy of a namespace and the errors in its labels.
+/// Returns the policy of a namespace, and the errors in its labels.
 fn policy(namespace: &Json) -> (Policy, FieldErrors) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
-/// Returns the policy of the target's namespace.
+/// Returns the policy of the namespace in the target.
 fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
     let namespace = registry.db.get(NAMESPACES, &target.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
@@ -132,7 +134,7 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns the warnings about existing pods that violate a stricter policy of their namespace. These pods keep running.
+/// Returns warnings about existing pods that violate the new policy of their namespace. These pods keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
@@ -141,8 +143,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Returns the warnings of [`existing_pod_warnings`] for the given pods. Selecting the pods takes at most half of
-/// [`MAX_CHECK_TIME`], regardless of the number of pods.
+/// Returns the warnings that [`existing_pod_warnings`] describes, for the given pods. Selecting the pods takes at most
+/// half of [`MAX_CHECK_TIME`], regardless of the number of pods.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
@@ -180,8 +182,8 @@ fn pod_warnings(
     warnings
 }
 
-/// Selects the pods to check. Stops when `timed_out` returns true. The result contains the first pod of each controller
-/// before further pods of this controller.
+/// Selects the pods to check. Stops when `timed_out` returns true. In the result, the first pod of each controller
+/// comes before all further pods of the same controller.
 fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
     let (mut first, mut duplicates) = (Vec::new(), Vec::new());
@@ -259,7 +261,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // The result contains the first pod of each owner before further pods of this owner.
+        // In the result, the first pod of each owner comes before all further pods of the same owner.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes of the server itself. The rules for writes of clients do not apply to them.
+//! Writes of the server itself. Such writes are not subject to the rules for client writes.
 
 use pintle_json::Json;
 
@@ -10,9 +10,9 @@ use crate::request::options::How;
 use crate::store::Expect;
 
 impl Registry {
-    /// Changes the stored object at `target`. Removes the object if it is being deleted and nothing delays its removal.
-    /// Writes nothing if `change` fails or if `dry_run` is set. Returns the revision of the write, or `None` if nothing
-    /// was written.
+    /// Changes the stored object at `target`. If the object is being deleted and nothing delays its removal, the object
+    /// is removed. If `change` fails or `dry_run` is set, nothing is written. Returns the revision of the write, or
+    /// `None` if there was no write.
     pub(crate) fn rewrite(
         &self,
         target: &RequestTarget,

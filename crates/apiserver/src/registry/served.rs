@@ -1,4 +1,4 @@
-//! API objects in the form of a response.
+//! API objects in the form in which a response contains them.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use crate::object::Ordered;
 use crate::offload;
 use crate::store::{Encoding, Order, Stored};
 
-/// An object in the version of a response. It has no `apiVersion` and `kind`, because the encoder adds them.
+/// An object in the version that a response requires. The object has no `apiVersion` and `kind`, because the encoder
+/// adds these members.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members. It applies only to a decoded object.
+    /// The order of the members. The order is used only for a decoded object.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The object is served exactly as stored.
+    /// The response contains exactly the stored form of the object.
     Stored(Arc<Stored>),
     Value(Arc<Json>),
 }
@@ -47,8 +48,8 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// Returns the cost of processing the object. It is the number of bytes of a stored object, and [`offload::ALWAYS`]
-    /// for a decoded object.
+    /// Returns the cost of encoding the object. For a stored object, the cost is its number of bytes. For a decoded
+    /// object, the cost is [`offload::ALWAYS`].
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) => stored.weight(),
@@ -77,7 +78,7 @@ impl Served {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// Appends the object as JSON, with or without its `apiVersion` and `kind`.
+    /// Appends the object as JSON. The caller decides whether `apiVersion` and `kind` are included.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();
         if types {
@@ -96,8 +97,8 @@ impl Served {
             },
         }
         if joint > start {
-            // Replace the opening bracket of the object with a comma, which follows `apiVersion` and `kind`. If the
-            // object is empty, omit the comma.
+            // The opening bracket of the object is replaced by a comma, which follows `apiVersion` and `kind`. If the
+            // object is empty, there is no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -111,7 +112,7 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// Returns the object in another encoding. A stored object caches the result.
+    /// Returns the object in another encoding. The result is cached in the stored object.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -158,14 +159,14 @@ fn unfit(error: serde_json::Error) -> Failure {
     Failure::internal(format!("the object has no form in protobuf: {error}"))
 }
 
-/// Returns the value with `apiVersion` and `kind`.
+/// Returns the value after adding `apiVersion` and `kind`.
 pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value.set("apiVersion", api_version);
     value.set("kind", kind);
     value
 }
 
-/// The object as a write has stored it. For a dry run, the object as the write would store it.
+/// The object after a write has stored it. For a dry run, the object that the write would store.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,

@@ -1,4 +1,4 @@
-//! The size limit of stored objects. A real server stores built-in kinds as protobuf and custom resources as JSON.
+//! The maximum size of stored objects. kube-apiserver stores built-in kinds as protobuf and custom resources as JSON.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use pintle_schema::{Scalar, Type};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 
-/// The maximum size of a request to etcd, and the maximum size of a message that etcd's client sends, in bytes.
+/// The maximum size in bytes of a request to etcd, and of a message that etcd's client sends.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
 /// The approximate size of a write request to etcd without the object and the key, in bytes. The request contains the
 /// key three times.
 const FRAME: usize = 96;
 
-/// Returns the error of a real server if an object is too large for etcd.
+/// Returns kube-apiserver's error for an object that is too large for etcd.
 pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     let size = FRAME + 3 * key.len() + stored(kind, object);
     if size <= LARGEST_STORED {
@@ -51,12 +51,12 @@ fn json(value: &Json) -> usize {
         }
     }
     let mut length = Length(0);
-    // Writing cannot fail, because the writer only counts bytes.
+    // The write cannot fail, because the writer only counts bytes.
     let _ = pintle_json::to_writer(&mut length, value);
     length.0
 }
 
-/// Returns the length of a value's protobuf in bytes, without the field tag and the length prefix.
+/// Returns the length of a value in protobuf, in bytes. The field tag and the length prefix are not included.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,

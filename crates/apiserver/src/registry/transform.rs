@@ -21,19 +21,20 @@ use crate::store::{Encoding, SAME};
 pub(crate) enum Transform {
     /// The objects are served unchanged.
     None,
-    /// Only the metadata, as a `PartialObjectMetadata` or a list of such objects.
+    /// The response contains only the metadata, as a `PartialObjectMetadata` or a list of such objects.
     Metadata { api_version: String },
     /// The objects as a `Table`.
     Table { api_version: String, include: Include },
 }
 
-/// The form of `object` in a table row. The client selects the form with the parameter `includeObject`.
+/// The form in which a table row contains the `object`. The client selects the form with the parameter `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// The value of `includeObject` is invalid. The error is reported when the table is encoded. For a write, this is after the commit.
+    /// The value of `includeObject` is invalid. The error is reported when the response is encoded as a table. For a write, the error
+    /// is therefore reported after the commit.
     Unknown,
 }
 
@@ -110,7 +111,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object as an item of a list. Items of most kinds have no `apiVersion` and `kind`.
+    /// Appends an object to the items of a list. For most kinds, the items have no `apiVersion` and `kind`.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -119,8 +120,8 @@ impl Transform {
         }
     }
 
-    /// Returns whether the items of an empty list in this form are `null` instead of `[]`. They are `null` in lists of metadata, and in
-    /// tables of kinds without declared columns.
+    /// Returns whether the items of an empty list are `null` in this form, instead of `[]`. The items are `null` in lists of metadata,
+    /// and in tables of kinds without declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,
@@ -170,7 +171,7 @@ fn definitions(kind: &Kind) -> Json {
     columns.iter().map(column).collect()
 }
 
-/// Returns the cells of an object's table row. Ages have a resolution of one second, so the cells are cached for each second.
+/// Returns the cells of an object's table row. Ages are shown in whole seconds, so the cells are cached for one second.
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     let form = match kind.strategy.form() {
         Form::Checked(form) => form,

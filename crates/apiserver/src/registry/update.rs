@@ -1,5 +1,5 @@
-//! Updates with PUT, PATCH and apply. An update reads the stored object, computes the new object, and commits it unless
-//! an input has changed.
+//! Updates with PUT, PATCH and apply. An update reads the stored object, computes the new object, and commits it if its
+//! inputs have not changed.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::request::options::How;
 use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldError, FieldErrors};
 
-/// The maximum number of attempts of a write by the server itself. If all attempts fail, the controller that writes
-/// tries again when it observes the conflicting write.
+/// The maximum number of attempts for a write of the server itself. If all attempts fail, the controller tries again
+/// when it observes the write that caused the conflict.
 const TRIES: usize = 64;
 
-/// A function that computes the new object from the stored object. Its argument is the stored object with `apiVersion`
+/// A function that computes the new object from the stored object. The argument is the stored object with `apiVersion`
 /// and `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
@@ -33,17 +33,18 @@ pub(crate) enum UpdateSource<'a> {
     Put(&'a Json),
     /// The new object is the result of a patch.
     Patch(Make<'a>),
-    /// The new object is the result of an apply. If no object exists, the apply creates the object.
+    /// The new object is the result of an apply. If the object does not exist, the apply creates it.
     Apply(Make<'a>),
 }
 
 impl Registry {
-    /// Updates the object at `target`. After a conflict, computes the update again until it succeeds or the request
-    /// times out, as kube-apiserver does. Yields to other tasks between two attempts.
+    /// Updates the object at `target`. Updates an object. After a conflict, computes the update again until it succeeds
+    /// or the request times out, as in kube-apiserver. The method yields to other tasks between two attempts.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the method between two attempts. Each attempt is complete or has no effect.
+    /// If the future is dropped, the method stops between two attempts. Each attempt is either complete or has no
+    /// effect.
     pub(crate) async fn guaranteed_update(
         &self,
         target: &RequestTarget,
@@ -54,8 +55,8 @@ impl Registry {
         loop {
             match self.try_update(target, source, by)? {
                 Ok(written) => return Ok(written),
-                // Return the error. A retry cannot succeed while another object has a claim of this object, such as an
-                // address.
+                // Return the error. A retry cannot succeed while another object has one of this object's claims, such
+                // as an address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
                 }
@@ -66,8 +67,8 @@ impl Registry {
         }
     }
 
-    /// Updates an object as [`guaranteed_update`](Self::guaranteed_update) does, but without awaiting and with a
-    /// limited number of attempts.
+    /// Updates an object like [`guaranteed_update`](Self::guaranteed_update), but without awaiting and with a limited
+    /// number of attempts.
     pub(crate) fn update(
         &self,
         target: &RequestTarget,
@@ -122,8 +123,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Handles an update of an absent object. A PUT creates the object if the kind allows this, even through a
-    /// subresource. An apply always creates the object.
+    /// Handles an update of an object that does not exist. A PUT creates the object if the kind allows this, even
+    /// through a subresource. An apply creates the object for every kind.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -156,7 +157,7 @@ impl Registry {
         }
     }
 
-    /// Returns an error if the uid or the resourceVersion of the new object differs from the old object.
+    /// Returns an error if the new object has another uid or resourceVersion than the old object.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
@@ -167,8 +168,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, which has a version. If the version of the result is empty,
-            // the patch removed the version.
+            // A patch changes a copy of the stored object, and this copy has a version. If the result has no version,
+            // the patch has removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -186,7 +187,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces `stored` with the new object, unless an input has changed.
+    /// Replaces `stored` with the new object if no input of the update has changed.
     fn replace(
         &self,
         target: &RequestTarget,
@@ -208,8 +209,8 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // The object is gone, because another request has removed it. This request would also have removed it,
-                // so it succeeds.
+                // The object no longer exists, because another request has removed it. This request also removes the
+                // object, so it succeeds.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -224,8 +225,8 @@ impl Registry {
     }
 }
 
-/// Restores the fields that a write cannot change, because the conversion through another version may have changed
-/// them.
+/// Restores the fields that a write cannot change. The conversion through another version may have changed these
+/// fields.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
     restore_member(new, old, kept);
@@ -242,8 +243,8 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    /// Patches an object that another request changes during the first `conflicts` attempts. Returns the number of
-    /// attempts.
+    /// Patches an object. Another request changes the object during the first `conflicts` attempts. Returns the number
+    /// of attempts.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();

@@ -1,4 +1,4 @@
-//! The author of a write, and the field manager for `managedFields`.
+//! The author of a write, and the name of the field manager in `managedFields`.
 
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
@@ -10,29 +10,29 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource};
 use crate::validate::is_printable;
 
-/// The field manager of the server's own writes.
+/// The field manager of writes by the server itself.
 pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 
-/// The maximum length in bytes of a field manager whose name comes from the user agent.
+/// The maximum length of a field manager that is derived from the user agent, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write. It consists of the requester, the field manager and the options.
+/// The author of a write. The author consists of the requester, the field manager and the options.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,
     name: String,
     now: String,
-    /// The versions in which a custom resource is served. Empty for built-in kinds.
+    /// The versions in which the custom resource is served. Empty for built-in kinds.
     served: Vec<String>,
     requester: Requester,
-    /// Whether the requester may create an absent object.
+    /// Whether the requester is allowed to create an object that does not exist.
     may_create: Outcome<()>,
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The field manager comes from the options. If the options have none, it is the user agent up to
-    /// the first slash. The requester is the server itself unless [`with_requester`](Self::with_requester) sets another
-    /// requester.
+    /// Creates a writer. The field manager comes from the write options. If the options contain none, the field
+    /// manager is the user agent up to the first slash. The requester is the server itself, unless
+    /// [`with_requester`](Self::with_requester) sets another requester.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -51,30 +51,30 @@ impl<'a> Writer<'a> {
         &self.requester
     }
 
-    /// Sets whether the requester may create objects.
+    /// Sets whether the requester is allowed to create objects.
     pub(crate) fn with_create_permission(mut self, may_create: Outcome<()>) -> Self {
         self.may_create = may_create;
         self
     }
 
-    /// Returns an error if the requester may not create an absent object.
+    /// Returns an error if the requester is not allowed to create an object that does not exist.
     pub(crate) fn check_may_create(&self) -> Outcome<()> {
         self.may_create.clone()
     }
 
-    /// Sets the versions in which a custom resource is served.
+    /// Sets the versions in which the custom resource is served.
     pub(crate) fn with_served_versions(mut self, versions: Vec<String>) -> Self {
         self.served = versions;
         self
     }
 
-    /// Records the fields that a write sets. Must not be called for an apply. Both objects must have the state that the
-    /// client requested, with defaults, but before the rules of the kind change them.
+    /// Records the fields that a write sets. This method must not be called for an apply. Both objects must be in the
+    /// state that the client requested, after defaulting, but before the rules of the kind change them.
     pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
-    /// Applies an object to the live object with server-side apply.
+    /// Applies a configuration to the live object with server-side apply.
     pub(crate) fn apply(
         &self,
         kind: &Kind,

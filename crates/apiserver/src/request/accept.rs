@@ -1,6 +1,6 @@
 //! Parsing of `Accept` headers.
 
-/// A media type in which the server can respond.
+/// A media type that the server can use for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
@@ -37,7 +37,7 @@ pub(crate) struct Clause {
     quality: f64,
 }
 
-/// The transform that the parameters `as`, `g` and `v` request.
+/// The transform that the parameters `as`, `g` and `v` of the clause request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestedTransform {
     pub(crate) name: String,
@@ -51,13 +51,13 @@ impl Clause {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transform. Its fields are empty if the clause requests no transform.
+    /// Returns the requested transform. If the clause requests no transform, the fields of the result are empty.
     pub(crate) fn transform(&self) -> RequestedTransform {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Returns whether the clause requests an indented response.
+    /// Returns whether the clause requests indentation.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }
@@ -78,8 +78,8 @@ impl Clause {
 }
 
 /// Returns the clauses of an `Accept` header. The best clause is first: clauses are sorted by quality, and exact types
-/// precede wildcards of the same quality. Clauses that are equal in this respect keep the order of the header. A
-/// missing or empty header accepts every media type.
+/// precede wildcards of the same quality. Clauses with the same quality and exactness keep their order in the header.
+/// A missing or empty header accepts every media type.
 pub(crate) fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];
@@ -92,7 +92,7 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // In kube-apiserver, only requests for custom resources accept a single `*`.
+        // kube-apiserver accepts a single `*` only in requests for custom resources.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-9),
     ("us", 1e-6),
-    // Both the micro sign and the Greek letter mu are accepted in the unit of microseconds.
+    // In the unit of microseconds, both the micro sign and the Greek letter mu are accepted.
     ("\u{b5}s", 1e-6),
     ("\u{3bc}s", 1e-6),
     ("ms", 1e-3),
@@ -14,7 +14,8 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600.0),
 ];
 
-/// Parses a text such as `1m30s`. Returns Go's error if the text is invalid. A negative duration becomes zero.
+/// Parses a Go duration such as `1m30s`. Returns Go's error if the text is invalid. A negative duration
+/// becomes zero.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let negative = text.starts_with('-');
@@ -39,7 +40,7 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, &'static str> {
         seconds += number * length;
         rest = tail;
     }
-    // As in Go, a duration is limited to 292 years.
+    // As in Go, the maximum duration is 292 years.
     if seconds > i64::MAX as f64 / 1e9 {
         return Err(INVALID);
     }

@@ -1,4 +1,4 @@
-//! Request options. They are parsed from queries and bodies, and validated.
+//! Request options. The options are parsed from queries and bodies, and then validated.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -7,14 +7,14 @@ use super::query::Query;
 use crate::failure::{Failure, Outcome, quoted};
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 
-/// The options of POST, PUT and PATCH.
+/// The options of POST, PUT and PATCH requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
-    /// The field manager. If it is empty, the server derives the field manager from the user agent.
+    /// The field manager. If the name is empty, the server derives the field manager from the user agent.
     pub(crate) field_manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// Whether an apply takes over fields that other managers own.
+    /// Whether an apply takes ownership of fields that other managers own.
     pub(crate) force: bool,
 }
 
@@ -65,7 +65,7 @@ impl WriteOptions {
     }
 }
 
-/// The options of list, watch and `deletecollection`.
+/// The options of list, watch and `deletecollection` requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) label_selector: String,
@@ -120,8 +120,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a start version begins with the current objects. Therefore, the rules for watches with
-        // initial events apply to it.
+        // A watch without a start version starts with the current objects. Therefore, the rules for watches with
+        // initial events also apply to this watch.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -196,7 +196,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Parses the query of a delete without a body.
+    /// Parses the query of a DELETE request without a body.
     pub(crate) fn from_query(query: &Query) -> Outcome<Self> {
         let policy = query.first("propagationPolicy").filter(|text| !text.is_empty());
         let owned = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -210,7 +210,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a delete. If there is a body, the query is ignored.
+    /// Parses the body of a DELETE request. If the request has a body, the query is ignored.
     pub(crate) fn from_body(body: &Json) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {

@@ -2,14 +2,15 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. A resource in the path need not exist.
+/// The target of a path. The path can refer to a resource that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
     /// Any other path. The segments are decoded.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`. It has no further segments and names no resource.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`. The path has no further segments and does not identify a
+    /// resource.
     Undeterminable,
 }
 
@@ -18,8 +19,8 @@ pub(crate) enum Target {
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// The namespace. Empty for cluster scope and for requests across namespaces. For the path of a namespace object,
-    /// it is the name of this namespace, as authorizers expect.
+    /// The namespace. The namespace is empty for cluster scope and for requests across namespaces. If the path
+    /// refers to a namespace object, the namespace is the name of this object, as authorizers expect.
     pub(crate) namespace: String,
     /// The plural name of the resource.
     pub(crate) resource: String,
@@ -28,17 +29,17 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: String,
     /// The segments after the subresource.
     pub(crate) rest: Vec<String>,
-    /// Whether the path contains a namespace before the resource.
+    /// Whether the path contains a namespace segment before the resource.
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. For this form, `rest` has the
-    /// segments after the name.
+    /// Whether the path has the form `/api/v1/proxy/…`. Such paths are no longer served. In this form, `rest`
+    /// contains the segments after the name.
     pub(crate) old_proxy: bool,
 }
 
 impl Target {
-    /// Parses a path. The path is decoded before it is split, so `%2F` is also a separator.
+    /// Parses a path. The path is decoded before it is split into segments, so `%2F` is also a separator.
     pub(crate) fn parse(path: &str) -> Self {
         let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
@@ -54,7 +55,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses the segments that start with the version. There must be at least two segments.
+    /// Parses the segments, the first of which is the version. The path must have at least two segments.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];

@@ -1,15 +1,15 @@
-//! Parsing of URL queries, as in Go.
+//! Parses URL queries as Go does.
 
 use percent_encoding::percent_decode;
 
 use crate::failure::Failure;
 
-/// The parameters of a query, in their original order.
+/// The parameters of a query in their original order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the text after the question mark. Drops parameters with an invalid escape or a raw `;`.
+    /// Parses the text after the question mark. Parameters with an invalid escape or a raw `;` are dropped.
     pub(crate) fn parse(text: &str) -> Self {
         let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
         Self(
@@ -27,7 +27,7 @@ impl Query {
         self.all(name).next()
     }
 
-    /// Returns the first value of a parameter. Returns an empty text if the parameter is absent.
+    /// Returns the first value of a parameter. Returns an empty text if the parameter does not occur.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }
@@ -37,8 +37,8 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. The values `0` and `false`, in any letter case, are false. All other values are true,
-    /// including an empty value.
+    /// Parses a boolean. The values `0` and `false` are false. Upper and lower case are equivalent. All other
+    /// values are true, even an empty value.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
@@ -50,12 +50,12 @@ impl Query {
     }
 }
 
-/// Parses a boolean in the same way as a query parameter.
+/// Parses a boolean like a query parameter.
 pub(crate) fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }
 
-/// Parses an integer as Go's `strconv.ParseInt` does. Errors have Go's messages.
+/// Parses an integer like Go's `strconv.ParseInt`. Errors have Go's messages.
 pub(crate) fn parse_int(text: &str) -> Result<i64, Failure> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let why = match text.parse() {
@@ -66,7 +66,7 @@ pub(crate) fn parse_int(text: &str) -> Result<i64, Failure> {
     Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
 }
 
-/// Decodes percent escapes and `+`. Returns `None` for an invalid escape.
+/// Decodes percent escapes and `+`. Returns `None` if the text contains an invalid escape.
 fn decode(text: &str) -> Option<String> {
     if has_broken_escape(text) {
         return None;
@@ -75,7 +75,7 @@ fn decode(text: &str) -> Option<String> {
     Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// Returns whether the text has a `%` that is not followed by two hexadecimal digits.
+/// Returns whether the text contains a `%` that is not followed by two hexadecimal digits.
 pub(crate) fn has_broken_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);

@@ -1,4 +1,4 @@
-//! The user of a request, together with the request's deadline, warnings and audit annotations.
+//! The user of a request, with the request's deadline, warnings and audit annotations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::user::User;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. The response contains far fewer warnings.
+/// The maximum number of stored warnings. A response can contain far fewer warnings.
 const MAX_WARNINGS: usize = 1024;
 
-/// The user of a request. Clones share the warnings and annotations. The server sends and records them even if the
-/// request fails.
+/// The user of a request. All clones share the warnings and annotations. The warnings are sent and the annotations
+/// are recorded even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     pub(crate) user: User,
@@ -38,13 +38,13 @@ impl Requester {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns an error if the deadline has passed. The error prevents writes of a timed-out request. Therefore, a
-    /// retry by the client rarely conflicts with the first attempt.
+    /// Returns an error if the deadline has passed. The error stops a request that has timed out from writing.
+    /// Therefore, if the client retries, the first attempt rarely causes a conflict.
     pub(crate) fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Adds a warning to the response. Repeated warnings are dropped.
+    /// Adds a warning for the client to the response. Repeated warnings are dropped.
     pub(crate) fn warn(&self, text: String) {
         let mut notes = self.notes();
         if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {

@@ -1,6 +1,6 @@
 //! The subresources that the server supports.
 
-/// The subresource in the path of a request. `None` means the object itself.
+/// The subresource that the path of a request names. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subresource {
     #[default]
@@ -47,12 +47,13 @@ impl Subresource {
         Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// Returns whether responses are streams without a fixed end.
+    /// Returns whether the subresource's responses are streams without a fixed end.
     pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }
 
-    /// Returns the name in paths and in `managedFields`. It is empty for the object itself.
+    /// Returns the name of the subresource in paths and in `managedFields`. The name is empty for
+    /// the object itself.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "",

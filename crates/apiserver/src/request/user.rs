@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
-/// The group of administrators, whose members may do everything.
+/// The group of administrators. Its members have all permissions.
 pub(crate) const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -22,13 +22,13 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Returns the user of all requests if there is no token file.
+    /// Returns the user of every request if there is no token file.
     pub(crate) fn admin() -> Self {
         static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
         ADMIN.clone()
     }
 
-    /// Returns the user of the server's own requests.
+    /// Returns the user that the server itself uses for requests.
     pub(crate) fn server() -> Self {
         static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
         SERVER.clone()
@@ -38,7 +38,7 @@ impl User {
         Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Returns the user of a controller in kube-controller-manager.
+    /// Returns the user that a controller in kube-controller-manager has.
     pub(crate) fn controller(name: &str) -> Self {
         ServiceAccountName::new("kube-system", name).user("").with_implied_group()
     }
@@ -47,7 +47,8 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, if it is missing.
+    /// Adds the group `system:authenticated` if it is missing. For the anonymous user, adds `system:unauthenticated`
+    /// instead.
     pub(crate) fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
@@ -61,7 +62,7 @@ impl User {
     }
 }
 
-/// The groups of a user, in their original order. The set makes lookups fast, because a user can have very many groups.
+/// The groups of a user in their original order. The set makes lookups fast, because a user can have many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<GroupSet>);
 
@@ -127,7 +128,7 @@ impl<'a> ServiceAccountName<'a> {
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// Returns two groups: the group of all service accounts, and the group of the service accounts in this namespace.
+    /// Returns two groups: the group of all service accounts, and the group of all service accounts in this namespace.
     pub(crate) fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }

@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. kube-apiserver has the same time limits. If kube-apiserver has no limit for a phase of a
-//! connection, this server applies the limit of another phase.
+//! Closes connections whose clients are too slow. The time limits are the same as in kube-apiserver. If kube-apiserver does not limit the
+//! duration of a phase, this server uses the limit of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -17,22 +17,22 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The time limit for a request head, measured from its first byte. For the first head of a connection, the limit
-/// is measured from the time at which the connection was accepted.
+/// The time limit for a request head, measured from its first byte. For the first head of a connection, the time starts when the connection
+/// is accepted.
 const HEAD: Duration = Duration::from_secs(32);
-/// The time limit for a connection without a request.
+/// The time limit for a connection that has no open request.
 const IDLE: Duration = Duration::from_secs(90);
-/// The time after the deadline of a request in which the server may still send the response. The server needs this time to report the
-/// timeout.
+/// The time after a request's deadline in which the server may still send the response. The server needs this time to report that the
+/// request has timed out.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The activity of one connection. It determines the time at which the connection is closed.
+/// The activity of one connection. The activity determines when the server closes the connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
-    /// The notification that wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
+    /// The notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
     earlier_deadline: Notify,
-    /// The memory of received bytes that belong to no open request.
+    /// The memory of received bytes that are not part of an open request.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -40,40 +40,40 @@ pub(super) struct Activity {
 #[derive(Clone, Copy, Debug)]
 struct ConnectionState {
     http2: bool,
-    /// The number of requests whose responses are not complete.
+    /// The number of requests whose responses are incomplete.
     open: usize,
     /// The deadline of the current response.
     answer_by: Option<Instant>,
-    /// The time at which the last response was complete. `None` before the first request.
+    /// The time at which the last response was completed. `None` before the first request.
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the unfinished HTTP/2 header block began. `None` if there is no unfinished block. Requests on other streams may be
-    /// open at the same time.
+    /// The time at which the unfinished HTTP/2 header block began. The time is `None` if there is no unfinished block. Requests on other
+    /// streams may be open at the same time.
     block: Option<Instant>,
     connected: Instant,
-    /// The time at which [`Activity::overdue`] wakes next. If a request only postpones the deadline, no task is woken.
+    /// The time at which [`Activity::overdue`] wakes next. If a request only moves the deadline to a later time, no task is woken.
     next_check: Option<Instant>,
 }
 
 impl ConnectionState {
-    /// Returns the time at which to close the connection, unless the client makes progress.
+    /// Returns the time at which the connection must be closed, unless the client makes progress before.
     fn deadline(&self) -> Option<Instant> {
         let block = self.block.map(|started| started + HEAD);
         self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// Returns the deadline, and records that a task sleeps until the deadline.
+    /// Returns the deadline, and records that a task sleeps until this time.
     fn schedule_check(&mut self) -> Option<Instant> {
         self.next_check = self.deadline();
         self.next_check
     }
 
-    /// Returns the deadline of the connection without the limit for an unfinished header block.
+    /// Returns the deadline of the connection. The limit for an unfinished header block is not included.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // An HTTP/2 connection stays open after the deadline of a response. Otherwise, a client that does not read one stream would
-            // lose all its streams.
+            // An HTTP/2 connection stays open after a response has missed its deadline. If the connection were closed, a client that does
+            // not read one stream would lose all its streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -105,7 +105,7 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open until the returned guard is dropped. The guard also accounts for the memory of the request's head.
+    /// Marks a request as open until the returned guard is dropped. The memory of the request's head counts as long as the guard exists.
     pub(super) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
@@ -119,18 +119,18 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Suspends the time limits for request heads until the returned guard is dropped. Used after an upgrade to WebSocket.
+    /// Suspends the time limits for request heads while the returned guard exists. This method is used after an upgrade to WebSocket.
     pub(super) fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
     }
 
-    /// Sets the deadline of the response to the latest request.
+    /// Sets the deadline for the response to the latest request.
     pub(super) fn answer_by(&self, deadline: Instant) {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// Records that bytes have arrived on a connection that is not HTTP/2.
+    /// Records that bytes have arrived on a connection with another protocol than HTTP/2.
     fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {
@@ -144,7 +144,7 @@ impl Activity {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// Records that an HTTP/2 header block has begun, or that the last block has ended.
+    /// Records that a new HTTP/2 header block has begun, or that the last header block has ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }
@@ -153,7 +153,7 @@ impl Activity {
         self.state().open == 0
     }
 
-    /// Waits until the client has missed a deadline.
+    /// Waits until the client misses a deadline.
     pub(super) async fn overdue(&self) {
         loop {
             let deadline = self.state().schedule_check();
@@ -186,7 +186,7 @@ impl Activity {
     }
 }
 
-/// A guard for a request whose response is not complete.
+/// A guard for a request whose response is incomplete.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     activity: Arc<Activity>,
@@ -203,10 +203,10 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A response body that keeps its request open until the body is dropped.
+/// A response body. The request stays open until its response body is dropped.
 ///
-/// HTTP/2 bodies are passed to hyper in chunks of limited size. Data that was passed to hyper stays in memory, even if the client never
-/// reads. With chunks, hyper buffers at most one chunk of an unread stream.
+/// The body passes data of an HTTP/2 stream to hyper in chunks of limited size. Data that was passed to hyper stays in memory, even if the
+/// client never reads. Therefore, hyper buffers at most one chunk of a stream that is not read.
 #[derive(Debug)]
 pub(super) struct TrackedBody {
     body: crate::http::ResponseBody,
@@ -253,12 +253,12 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Return the full size, because hyper calls this method only before the body begins.
+        // The full size is returned, because hyper calls this method only before the body begins.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 
-/// A socket that reports received bytes to an [`Activity`].
+/// A socket that reports the bytes it receives to an [`Activity`].
 #[derive(Debug)]
 pub(super) struct ObservedSocket<T> {
     socket: T,
@@ -266,7 +266,7 @@ pub(super) struct ObservedSocket<T> {
     blocks: HeaderBlocks,
     /// The number of the unfinished header block that was last reported to the activity.
     block: Option<u64>,
-    /// Accounts for the memory of unfinished header blocks.
+    /// Records the memory of unfinished header blocks.
     block_memory: RequestHead,
 }
 

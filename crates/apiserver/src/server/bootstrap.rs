@@ -1,11 +1,11 @@
 //! Creates the objects that every cluster has before a controller runs: namespaces, RBAC roles and bindings, flow schemas, priority
 //! classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line is one object, and the
-//! lines are in the order of creation. The objects are in stored form except for UIDs and times. Therefore, the server writes them directly
-//! to the store. Creating each object through the API would take most of the start time. Objects that depend on the server are created by
-//! code in this module. The ConfigMap for the tracking of legacy tokens is omitted. Therefore, tests see only the ConfigMaps that they
-//! create.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line contains one object,
+//! and the lines are in the order in which the objects were created. The objects have their stored form, except for UIDs and times.
+//! Therefore, the server writes the objects directly to the store. If each object were created through the API, this would take most of
+//! the start time. Code in this module creates the objects that depend on the server. The ConfigMap that tracks legacy tokens is omitted.
+//! Therefore, tests see only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store::Expect;
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
 
-/// Creates the initial objects of a server that listens on `address`, and then compacts the store.
+/// Creates the initial objects of a server that listens on `address`. Then compacts the store.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
@@ -74,7 +74,7 @@ fn of_server(registry: &Registry) -> Vec<Json> {
     ]
 }
 
-/// Creates an object. If the object has a status, also writes the status.
+/// Creates an object. If the object has a status, the status is written, too.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
@@ -93,7 +93,7 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     Ok(())
 }
 
-/// Stores an object that is complete except for its UID and its times.
+/// Stores an object that lacks only its UID and its times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
     let target = target(registry, &object)?;
@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// Removes `apiVersion`, `kind`, UID, times, revision and managed fields. Managed fields are removed because they depend on the
-    /// request.
+    /// Removes `apiVersion`, `kind`, UID, times, revision and managed fields. Managed fields are removed because they depend on how the
+    /// object was written.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

@@ -1,12 +1,13 @@
-//! Rejects HTTP/1.1 requests whose framing kube-apiserver rejects but hyper accepts. If two HTTP implementations disagree about the
-//! framing, request smuggling is possible.
+//! Rejects HTTP/1.1 requests whose framing kube-apiserver rejects but hyper accepts. Different interpretations of the framing by
+//! two HTTP implementations would allow request smuggling.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::http::{ResponseBody, full};
 
-/// Returns the response to a request with invalid framing, or `None` if the framing is valid. The response closes the connection.
+/// Returns the response to a request with invalid framing. Returns `None` if the framing is valid. The response closes the
+/// connection.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;
@@ -25,7 +26,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>>
     Some(answer(StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// Returns whether the body has no transfer encoding, or only `chunked`.
+/// Returns whether the body has no transfer encoding, or only the encoding `chunked`.
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next();

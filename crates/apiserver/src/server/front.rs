@@ -1,4 +1,5 @@
-//! Dispatches requests to the server or to the upstream cluster. It is independent of the transport.
+//! Passes requests to the server or to the upstream cluster. This module does not depend on the
+//! transport.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Serves a request in the same way as [`respond`](crate::http::respond).
+    /// Serves a request like [`respond`](crate::http::respond).
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

@@ -1,4 +1,4 @@
-//! Tracks the memory of unfinished HTTP/2 header blocks. hyper buffers these blocks without reporting their size. Therefore, this module
+//! Tracks the memory of unfinished HTTP/2 header blocks. hyper stores these blocks without reporting their size. Therefore, this module
 //! computes the size from the frames.
 
 use super::heads::HEADER;
@@ -8,41 +8,42 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects frames of this type only after their header block has ended.
+/// A frame type that clients must not send. hyper rejects such frames only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum estimate for the memory of one block, in bytes. It corresponds to the largest allowed number of headers of minimum length.
+/// The maximum that is estimated for the memory of one block, in bytes. A block takes this memory if it contains as many of the shortest
+/// possible headers as the limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the frames of a connection.
 #[derive(Debug)]
 pub(super) enum HeaderBlocks {
-    /// The preface is incomplete. The number counts the bytes that have arrived.
+    /// The preface is incomplete. The variant contains the number of bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
     Http2(Frames),
 }
 
-/// The parser state for HTTP/2 frames. It contains only data about header blocks.
+/// The parser state for HTTP/2 frames. The parser stores only data about header blocks.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; FRAME_HEAD],
-    /// The number of bytes of the frame head that have arrived.
+    /// How many bytes of the frame head have arrived.
     head_length: usize,
-    /// The number of payload bytes that are still missing.
+    /// How many bytes of the payload are missing.
     left: usize,
-    /// The number of header blocks that have begun.
+    /// How many header blocks have begun.
     begun: u64,
-    /// The size of the complete frames of the latest header block, in bytes. `None` if this block has ended.
+    /// The size of the complete frames of the latest header block, in bytes. The size is `None` if this block has ended.
     open: Option<usize>,
-    /// The highest stream ID so far. A header block on a stream with a lower or equal ID consists of trailers.
+    /// The highest stream ID that has occurred. If a header block has a lower or equal stream ID, it consists of trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers that arrived since the connection was last idle, in bytes. It is counted because the handler may never read
-    /// trailers.
+    /// The memory of trailers that have arrived since the connection last had no open request, in bytes. Trailers are counted because the
+    /// handler may never read them.
     trailers: usize,
 }
 
@@ -51,7 +52,7 @@ impl HeaderBlocks {
         Self::Preface(0)
     }
 
-    /// Parses received bytes. Returns the frames if the connection is HTTP/2.
+    /// Parses received bytes. Returns the frame parser if the connection is HTTP/2.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Option<&mut Frames> {
         if let Self::Preface(received) = self {
             let rest = &PREFACE[*received..];
@@ -128,24 +129,25 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of header blocks that hyper does not report as a request. A partial frame, which has at most 16 KiB, is
-    /// not included.
+    /// Returns the estimated memory of header blocks that hyper has not reported as requests. A partial frame, which has at most 16 KiB,
+    /// does not count.
     pub(super) fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers. Called when no request is open.
+    /// Resets the memory of trailers. The connection calls this method when no request is open.
     pub(super) fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
 }
 
-/// Returns the estimated memory of a header block of this size. A single byte can refer to a whole header in the HPACK table.
+/// Returns the estimated memory of a header block of this size. The estimate is high, because a single byte of the block can refer to a
+/// whole header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Checks that the parser returns the same result regardless of how the bytes are split. This function is a fuzz target.
+/// Checks that the result of the parser does not depend on how the bytes are split. This function is a fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
@@ -169,7 +171,7 @@ mod tests {
         [vec![a, b, c, kind, flags, 0, 0, 0, stream], vec![1; length]].concat()
     }
 
-    /// Returns the unfinished block and the memory after these frames.
+    /// Returns the unfinished block and the memory after the parser has read these frames.
     fn state_after(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         fuzz(&bytes);
@@ -197,7 +199,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // Trailers use memory until their stream ends.
+            // The memory of trailers counts until their stream ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

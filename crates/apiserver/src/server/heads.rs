@@ -1,22 +1,22 @@
-//! The budget for the memory of request heads on all connections together.
+//! The memory budget that the request heads on all connections share.
 
 use std::sync::Arc;
 
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum size of a head that needs no permit, in bytes. 16,384 connections with such heads take 256 MiB.
+/// The maximum size in bytes of a head that needs no permit. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// The total size of all larger heads, in bytes. Each head has at most 1 MiB.
+/// The maximum total size of all larger heads, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
-/// The approximate memory of one header in addition to its name and value, in bytes.
+/// The approximate memory that a header needs in addition to its name and value, in bytes.
 pub(super) const HEADER: usize = 64;
 
 /// The budget that all connections share.
 #[derive(Clone, Debug)]
 pub(super) struct Heads(Arc<Semaphore>);
 
-/// The memory of one request head, which may be incomplete. Dropping it returns its permits.
+/// The memory of one request head. The head may be incomplete. Dropping it returns its permits.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     heads: Heads,
@@ -24,7 +24,7 @@ pub(super) struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error for an exhausted budget. The request or the connection is rejected.
+/// The error that occurs if the budget is exhausted. The request or the connection is then rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub(super) struct HeadBudgetExceeded;
@@ -39,7 +39,7 @@ impl Heads {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Returns the head of a parsed request.
+    /// Returns the memory of a parsed request's head.
     pub(super) fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();

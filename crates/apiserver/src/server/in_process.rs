@@ -1,4 +1,4 @@
-//! Access to the server without sockets. A request is a function call.
+//! Calls the server in the same process without sockets. Each request is a function call.
 
 use std::error::Error;
 use std::fmt;
@@ -22,11 +22,11 @@ use super::thread::{OwnRuntime, server_ended};
 /// A service that calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// It is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can also use it. All
-/// clones call the same server.
+/// The type is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can also use it.
+/// All clones of the service call the same server.
 ///
-/// The server handles a request in the same way as a request over a connection, with the same checks, faults and deadlines. It uses only
-/// the path and the query of the URI. The caller is an administrator, unless the request has an `Authorization` header.
+/// The server handles a call like a request over a connection, with the same checks, faults and deadlines. Only the path and the query
+/// of the URI matter. The caller is an administrator, unless the request has an `Authorization` header.
 ///
 /// A call has no connection. Therefore, these features are absent:
 ///
@@ -92,8 +92,9 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error for a server that has ended. It is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server ended before
-    /// the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it ended during the call.
+    /// The error for a call to a server that has stopped. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the
+    /// server stopped before the call. The kind is [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during
+    /// the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -116,7 +117,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // Drop the socket of an upgrade, because only a request over a connection can be upgraded.
+            // The socket of an upgrade is dropped, because only a request over a connection can be upgraded.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,
@@ -135,10 +136,10 @@ where
     }
 }
 
-/// The body of a response of [`InProcess`]. Dropping the body ends a watch. The body returns an error if a scripted fault cuts it off, or
-/// if the server ends before the body.
+/// The body of a response of [`InProcess`]. A watch ends when its body is dropped. Reading the body returns an error if a scripted fault
+/// cuts the body off, or if the server stops before the end of the body.
 pub struct InProcessBody {
-    /// The content of the body. `None` in a response to HEAD.
+    /// The content of the body. The content is `None` in a response to HEAD.
     body: Option<crate::http::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }

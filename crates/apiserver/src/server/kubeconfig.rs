@@ -5,13 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_json::json;
 use pintle_meta::Secret;
 
-/// Returns the text of the kubeconfig file.
+/// Returns the text of a kubeconfig file.
 pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> String {
     let mut cluster = json!({"server": url});
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = STANDARD.encode(ca).into();
     }
-    // If the server has no authentication, it accepts any token. The file contains a token anyway, because kubectl would otherwise prompt
+    // A server without authentication accepts any token. The file nevertheless contains a token, because kubectl would otherwise prompt
     // for a user name and a password.
     let user = json!({"token": token.map_or("admin", Secret::expose)});
     let config = json!({

@@ -7,12 +7,13 @@ use pintle_schema as schema;
 
 use super::LoadError;
 
-/// A document of a manifest file.
+/// One document in a manifest file.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
-    /// The number of the document in the file. The first document has the number 1.
+    /// The number of the document within its file. The first document has the number 1.
     pub(crate) number: usize,
-    /// The objects, or the reason why the document cannot be read. A document has several objects if it is a List.
+    /// The objects of the document, or the reason why the document cannot be read. If a document is a List, it has several
+    /// objects.
     pub(crate) objects: Result<Vec<Json>, String>,
 }
 
@@ -41,7 +42,7 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
     })
 }
 
-/// Returns the path itself if it is a file, or the manifest files below a folder.
+/// If the path is a file, returns this path. If the path is a folder, returns the manifest files below the folder.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     match path.is_dir() {

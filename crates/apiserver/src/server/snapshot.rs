@@ -13,15 +13,15 @@ use crate::auth::KeySeed;
 use crate::registry;
 use crate::store::{Db, Key, ResourceKey, Stored};
 
-/// All objects of a server at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot does not copy
-/// objects.
+/// All objects of a server at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot is cheap,
+/// because objects are not copied.
 ///
-/// The text form has a header line with the revision, and one line of JSON for each object. Keep this text secret, because it contains
-/// Secrets and the key that signs the tokens of service accounts.
+/// The text form of a snapshot has a header line with the revision, and one line of JSON for each object. Keep the text form secret,
+/// because it contains Secrets and the key that signs service account tokens.
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// The key that signs tokens. `None` if the snapshot was parsed from a text without a key.
+    /// The key that signs tokens. The key is `None` if the snapshot was parsed from a text without a key.
     token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
@@ -65,13 +65,13 @@ impl ServerSnapshot {
         &self.objects
     }
 
-    /// Returns the revision of the last write before the snapshot. A server that replaces the original server must
+    /// Returns the revision of the last write before the snapshot. If a server replaces the original server, it must
     /// [start](super::ApiServerConfig::first_revision) above this revision.
     pub fn resource_version(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the objects of this snapshot that were created or changed after `earlier`, which is a snapshot of the same server.
+    /// Returns the objects that were created or changed after `earlier`. The argument must be an earlier snapshot of the same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_new = |at: &(ResourceKey, Key), kept: &Stored| {
@@ -81,7 +81,7 @@ impl ServerSnapshot {
         Self { objects: objects.map(|(at, kept)| (at.clone(), kept.clone())).collect(), ..self.clone() }
     }
 
-    /// Returns the text form, which can be saved in a file.
+    /// Returns the text form of the snapshot, which can be saved in a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
         let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();

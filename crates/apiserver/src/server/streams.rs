@@ -1,4 +1,4 @@
-//! Resets HTTP/2 streams whose response is overdue. The other streams of the connection continue.
+//! Resets HTTP/2 streams whose response is overdue. The other streams of the connection are not affected.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,23 +13,24 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// The deadline of the current stream's response.
+    /// The deadline for the response of the current stream.
     static DEADLINE: Cell<Option<Instant>>;
 }
 
-/// Runs the streams of one connection.
+/// Runs the futures of one connection's streams.
 ///
-/// The task of the connection polls a request without a body once. Most requests complete in this poll. Therefore, no other thread is
-/// woken, and several responses can be sent together. A request that is still pending gets a separate task. This task ends with the
-/// connection, or when the response is overdue. A stream that is dropped before its end is reset.
+/// The task of the connection polls each request without a body once. Most requests complete during this poll. Therefore, no other
+/// thread is woken, and several responses can be sent together. A request that is still pending after this poll gets a separate
+/// task. This task ends when the connection ends, or when the response is overdue. If a stream is dropped before its end, it is
+/// reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// Whether the latest request was received completely.
+    /// Whether the whole latest request has been received.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Sets whether the request of the next stream was received completely.
+    /// Sets whether the whole request of the next stream has been received.
     pub(super) fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
@@ -42,7 +43,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // Read the deadline on each poll. The stream is polled first and sets it.
+        // The deadline is read on each poll. The stream is polled before the deadline is read, because the stream sets the deadline.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -56,7 +57,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The waker does nothing. If the stream is pending, the new task polls it again and registers a real waker.
+        // The waker does nothing. If the stream is still pending, the new task polls it again and registers a real waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -67,6 +68,6 @@ where
 
 /// Sets the deadline of the current response if the response belongs to an HTTP/2 stream.
 pub(super) fn answer_by(deadline: Instant) {
-    // A request over HTTP/1 runs without this task-local variable. `Activity` enforces its deadline.
+    // This task-local variable is not set for a request over HTTP/1. `Activity` enforces its deadline.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

@@ -1,4 +1,5 @@
-//! Tests of connection tasks. They are unit tests because only the server itself can count its tasks.
+//! Tests of connection tasks. These are unit tests because only the server itself can count its
+//! tasks.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -17,11 +17,11 @@ use crate::config::ApiServerConfig;
 use crate::http::{Deadline, Incoming, ResponseBody};
 use crate::live::Upstream;
 
-/// Starts a server on a new thread. The thread ends when the server has ended.
+/// Starts a server on a new thread. The thread ends after the server has stopped.
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller no longer waits for the result, sending it drops the server, which ends the server.
+        // If the caller no longer waits for the result, the server is dropped here and stops.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -54,12 +54,12 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The maximum number of body frames that are buffered between the threads.
+/// The maximum number of body frames that are buffered between the two threads.
 const READY: usize = 16;
 
 impl OwnRuntime {
-    /// Serves a request on this runtime and forwards the frames of the body. Returns `None` if the server ends. Dropping the future, or the
-    /// returned body, stops serving the request.
+    /// Serves a request on this runtime, and sends the frames of the body to the caller's runtime. Returns `None` if the server stops. If
+    /// the future or the returned body is dropped, the request is no longer served.
     pub(super) async fn respond(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut sender, answered) = oneshot::channel();
         let work = async move {
@@ -87,14 +87,14 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // Let the clock advance during a watch, because a watch can last for a long time.
+        // The clock may advance during a watch, because a watch can last for a long time.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
             match receiver.recv().await {
                 Some(Some(part)) => Some((part, Some((receiver, clock_guard)))),
                 Some(None) => None,
-                // The sender was dropped before the end of the body, so the body is incomplete.
+                // The body is incomplete, because the sender was dropped before its end.
                 None => Some((Err(server_ended()), None)),
             }
         });
@@ -102,20 +102,20 @@ impl OwnRuntime {
     }
 }
 
-/// Stops a paused tokio clock from advancing automatically until the returned sender is dropped. Call this function while another thread
-/// works for the current thread. tokio does not advance a paused clock while a blocking task runs, so this function starts such a task. A
-/// clock that is not paused is not affected.
+/// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. This function is for the time in which
+/// another thread works for the current thread. The function starts a blocking task, because tokio does not advance a paused clock while a
+/// blocking task runs. The function does not affect a clock that is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);
     let runtime = Handle::try_current().ok().filter(|_| is_paused)?;
     let (sender, receiver) = std::sync::mpsc::channel();
-    // The task ends when the sender is dropped.
+    // The blocking task ends when the sender is dropped.
     runtime.spawn_blocking(move || receiver.recv());
     Some(sender)
 }
 
-/// Returns the error of a request whose server has ended.
+/// Returns the error for a request to a server that has stopped.
 pub(super) fn server_ended() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }

@@ -1,4 +1,4 @@
-//! An admission plugin for tests, and a server in which it is the last plugin of the admission chain.
+//! An admission plugin for tests, and a server whose admission chain ends with this plugin.
 
 mod tests;
 
@@ -40,9 +40,9 @@ enum Reaction {
     Nothing,
     /// Changes each new object.
     Change,
-    /// Sets a text field of the new object.
+    /// Sets a text field of the new object to this value.
     Set(&'static str, &'static str),
-    /// Rejects the request in this phase, which is `admit` or `validate`.
+    /// Rejects the request in this phase. The phase is `admit` or `validate`.
     Refuse(&'static str),
 }
 
@@ -91,8 +91,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The kinds of recorded objects. For each kind, a record contains the value of one field. [`Reaction::Change`] sets
-/// the field to the given value.
+/// The kinds of recorded objects. A record contains the value of one field, which depends on the kind.
+/// [`Reaction::Change`] sets the field to the given value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
@@ -114,7 +114,7 @@ const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("PodPortForwardOptions", "/ports", "[7]"),
 ];
 
-/// Returns the pointer of the recorded field, and the value that [`Reaction::Change`] sets.
+/// Returns the pointer of the recorded field. Also returns the value that [`Reaction::Change`] sets.
 fn sampled_field(object: &Json) -> (&'static str, Json) {
     let kind = object.text("/kind");
     let (_, pointer, value) =
@@ -133,7 +133,7 @@ fn summary(object: Option<&Json>) -> String {
     format!("{}({})", object.text("/kind"), value.unwrap_or_default())
 }
 
-/// Returns a description of an admission request in one line.
+/// Describes an admission request in one line.
 fn describe(request: &AdmissionRequest<'_>) -> String {
     let target = request.target;
     let options = match request.options {
@@ -188,7 +188,7 @@ impl WitnessedServer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
-    /// Sends a request as a user with one group.
+    /// Sends a request as a user that belongs to one group.
     async fn call_as(
         &self,
         [user, group]: [&str; 2],

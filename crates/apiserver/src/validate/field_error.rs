@@ -5,7 +5,7 @@ use std::fmt;
 use pintle_json::Json;
 use pintle_meta::StatusCause;
 
-/// A validation error of one field.
+/// A validation error about one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     pub(crate) reason: FieldErrorType,
@@ -41,7 +41,7 @@ pub(crate) enum FieldErrorType {
 }
 
 impl FieldErrorType {
-    /// Returns the reason for the cause in a Status.
+    /// Returns the text that a Status contains as the `reason` of the cause.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -110,34 +110,34 @@ impl FieldError {
         Self::new(FieldErrorType::Internal, field, format!("Internal error: {why}"))
     }
 
-    /// Creates an error for a value that has too many bytes.
+    /// Creates an error for a value with too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
         Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))
     }
 
-    /// Creates an error for a list that has too many items.
+    /// Creates an error for a list with too many items.
     pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
     }
 }
 
-/// The validation errors of an object, in order and up to a limit. Each field of an object can have errors, and each error can be as long
-/// as the object. Without a limit, the errors of an object of a few megabytes could take gigabytes.
+/// The validation errors of an object, in their order and up to a size limit. Each field of an object can have an error, and each
+/// error can be as long as the object. Without the limit, the errors of an object of a few megabytes could take gigabytes of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
-    /// The size of all errors in bytes.
+    /// The size of all errors and warnings in bytes.
     size: usize,
-    /// The messages of failed rules that do not reject the write. The server sends them as warnings.
+    /// The messages of failed rules that are warnings instead of errors. The client gets these messages as warnings.
     warnings: Vec<String>,
 }
 
-/// The maximum size of all errors in bytes. Longer responses would not help clients.
+/// The maximum size of all errors and warnings in bytes. A longer response would not help the client.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Adds an error unless the limit is reached. Calls `error` only if the error is added.
+    /// Adds an error if the size limit is not reached. The closure `error` is called only if its error is added.
     pub(crate) fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.size < MAX_ERROR_BYTES {
             let error = error();
@@ -146,12 +146,12 @@ impl FieldErrors {
         }
     }
 
-    /// Adds an error unless the limit is reached.
+    /// Adds an error if the size limit is not reached.
     pub(crate) fn push(&mut self, error: FieldError) {
         self.add(|| error);
     }
 
-    /// Adds a warning unless the limit is reached.
+    /// Adds a warning if the size limit is not reached.
     pub(crate) fn warn(&mut self, text: String) {
         if self.size < MAX_ERROR_BYTES {
             self.size += text.len();
@@ -178,12 +178,12 @@ impl FieldErrors {
         self.all.iter().any(|error| types.contains(&error.reason))
     }
 
-    /// Returns the size of all errors in bytes.
+    /// Returns the size of all errors and warnings in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns whether the limit is reached. If it is, callers can stop validating.
+    /// Returns whether the size limit is reached. If the size limit is reached, callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

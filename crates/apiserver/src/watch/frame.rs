@@ -14,13 +14,13 @@ use crate::registry::{Served, Transform};
 use crate::request::accept::Media;
 use crate::store::Stored;
 
-/// The format of a watch's frames.
+/// The format of the frames of a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
     pub(crate) media: Media,
     clock: Arc<Clock>,
-    /// Whether the columns of the table have already been sent.
+    /// Whether the watch has already sent the columns of the table.
     columns_sent: bool,
 }
 
@@ -29,7 +29,7 @@ impl FrameShape {
         Self { transform, media, clock, columns_sent: false }
     }
 
-    /// Encodes the event of an object.
+    /// Encodes the event for an object.
     pub(crate) fn object(&mut self, event: WatchEventType, object: &Served, kind: &Kind) -> Outcome<Bytes> {
         if self.media == Media::Protobuf {
             return Ok(self.transform.enveloped(object)?.frame(event.as_str()).into());
@@ -39,14 +39,15 @@ impl FrameShape {
         Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
     }
 
-    /// Returns the cost of encoding an object. The unit is the time to process one byte of a body.
+    /// Returns the cost of encoding an object. The unit of cost is the time to process one byte of
+    /// a body.
     pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
         let shown = kind.showing_weight(stored);
         let is_plain = self.transform.is_none() && self.media != Media::Protobuf;
         if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
-    /// Encodes a bookmark, which is an empty object of the kind with a resourceVersion.
+    /// Encodes a bookmark. A bookmark is an empty object of the kind with a resourceVersion.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);

@@ -1,4 +1,4 @@
-//! The event that a watch sends for a change.
+//! The event that a change causes in a watch.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub(crate) struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the event for a change, or `None` if the watch sends no event. An object that starts to match the
-    /// selectors gives an ADDED event. An object that stops matching gives a DELETED event with the previous content
+    /// Returns the event for a change, or `None` if the watch sends no event. If an object starts to match the
+    /// selectors, the event is ADDED. If an object stops matching, the event is DELETED, with the previous content
     /// and the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {

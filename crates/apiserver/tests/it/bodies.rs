@@ -1,5 +1,5 @@
-//! Tests of the body budget. The request bodies on all connections share a limit. Incomplete bodies do not block other
-//! requests.
+//! Tests of the body budget. The request bodies on all connections together are limited. Incomplete bodies do not
+//! block other requests.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -22,7 +22,7 @@ async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     call(server, Method::POST, CONFIG_MAPS, map).await
 }
 
-/// Sends the beginning of a request for a ConfigMap. Returns the bytes that are not sent yet.
+/// Sends the beginning of a request for a ConfigMap. Returns the bytes that have not been sent yet.
 async fn begin(server: &ApiServer, name: &str) -> (TcpStream, String) {
     let body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(LARGE)}}).to_string();
     let head = format!(
@@ -57,8 +57,8 @@ async fn incomplete_bodies_give_way_to_complete_ones() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // After the other clients have disconnected, the budget has free space. A client that completes its body gets a
-    // response.
+    // When the other clients have disconnected, the budget has free space. A client that then completes its body gets
+    // a response.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");

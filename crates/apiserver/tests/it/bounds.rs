@@ -1,6 +1,6 @@
-//! Tests that responses and results are bounded. The requests have a legal size. Without a limit, their results would take gigabytes.
-//! Examples are a long name that thousands of errors repeat, defaults of thousands of items, and rules that combine all verbs with all
-//! resources.
+//! Tests that the sizes of responses and results are limited. The size of each request is legal. Without a limit, the results of these
+//! requests would take gigabytes. Examples are a long name that thousands of errors repeat, defaults of thousands of items, and rules
+//! that combine all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -12,10 +12,11 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of values below a name of `LONG` bytes. Each value causes an error that contains the name. All these errors would take 70 MB.
+/// The number of values below a name that has `LONG` bytes. Each value causes an error, and each error contains the name. Together, all
+/// these errors would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
-/// The maximum length of a response. Each error occurs twice in the response, once in the message and once in the causes.
+/// The maximum length of a response. Each error occurs twice in the response: in the message and in the causes.
 const MOST: usize = 32 << 20;
 
 async fn server() -> ApiServer {
@@ -51,7 +52,7 @@ fn definition(schema: Json) -> Json {
     })
 }
 
-/// Returns a definition of widgets with this schema of `spec`.
+/// Returns a definition of widgets whose `spec` has this schema.
 fn definition_with_spec(spec: Json) -> Json {
     definition(json!({"type": "object", "properties": {"spec": spec}}))
 }
@@ -68,7 +69,7 @@ async fn serving(spec: Json) -> ApiServer {
     server
 }
 
-/// Returns the beginning of the message in a response.
+/// Returns the first part of the message in a response.
 fn message_start(answer: &Answer) -> String {
     answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
 }
@@ -217,7 +218,7 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // The server fills in the current defaults of the definition when it reads an object.
+    // When the server reads an object, it fills in the current defaults of the definition.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
@@ -238,7 +239,7 @@ async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // YAML needs an explicit `?` before a long key.
+    // In YAML, an explicit `?` is necessary before a long key.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 

@@ -1,4 +1,5 @@
-//! Tests of CertificateSigningRequests: the requesting user, and the permissions to approve and sign.
+//! Tests of CertificateSigningRequests. The tests check the requesting user, and the permissions to approve and
+//! sign.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +48,7 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Grants bob all permissions on certificate signing requests, but not the permission to approve or sign.
+/// Grants bob all permissions on certificate signing requests, except the permissions to approve and to sign.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -77,7 +78,7 @@ async fn request_spec_names_the_creating_user() {
         assert_eq!(object["status"], json!({}));
     };
     check(&made.body);
-    // Later writes cannot change the requesting user.
+    // Later writes do not change the requesting user.
     for path in ["a", "a/status", "a/approval"] {
         let patched =
             patch(&server, "root", path, json!({"spec": {"username": "root", "groups": ["system:masters"]}})).await;
@@ -137,7 +138,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
         let wanted = format!("user not permitted to {verb} requests with signerName \"example.org/s\"");
         assert!(message.ends_with(&wanted), "{message}");
     }
-    // Permissions for another signer or another verb are not sufficient.
+    // A permission for another signer or another verb is not sufficient.
     grant(&server, "", "other-signer", on("approve", "example.org/t")).await;
     grant(&server, "", "other-domain", on("sign", "example.com/*")).await;
     grant(&server, "", "signs", on("sign", "example.org/s")).await;
@@ -175,8 +176,8 @@ async fn decisions_cannot_be_changed() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // A write of the approval subresource ignores the certificate. A write of the main resource ignores the whole
-    // status.
+    // If a write of the approval subresource contains a certificate, the certificate is ignored. If a write of the
+    // main resource contains a status, the whole status is ignored.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");

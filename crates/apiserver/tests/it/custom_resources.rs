@@ -80,7 +80,8 @@ async fn defaults_do_not_add_unknown_metadata_fields() {
     assert_eq!(made.body["made"], json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k"}}));
 }
 
-/// The server reports unknown fields in this order: the object's own metadata, the object, the embedded metadata.
+/// The server reports unknown fields in this order: first the object's metadata, then the object, then the
+/// embedded metadata.
 #[tokio::test]
 async fn unknown_fields_are_reported_in_order() {
     let server = server().await;

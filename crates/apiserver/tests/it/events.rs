@@ -1,4 +1,4 @@
-//! Tests of the expiry and the deletion of Events.
+//! Tests of Events that expire or are deleted.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of evictions, and of POSTs to subresources in terminating namespaces.
+//! Tests of evictions, and of POST requests to subresources in terminating namespaces.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,4 +1,4 @@
-//! Tests of fault rules: the requests that they match, and lagging views.
+//! Tests of fault rules. The tests check which requests the rules match, and views that lag behind.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Sends a request in process. A paused clock then advances only while the server itself waits.
+/// Sends a request in process. In process, a paused clock advances only while the server itself waits.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -57,7 +57,8 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the name in the next event that is not a bookmark, and the version of the last bookmark before this event.
+/// Returns the name in the next event other than a bookmark. Also returns the version of the last bookmark before
+/// this event.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
@@ -107,7 +108,7 @@ async fn name_of_a_rule_matches_all_kinds_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_block_others_with_its_body() {
-    // The budget is sufficient for two bodies. The server processes only one large body at a time.
+    // The budget has space for two bodies. The server processes only one large body at the same time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -118,7 +119,7 @@ async fn delayed_request_does_not_block_others_with_its_body() {
         let (code, _) = send_in_process(&server, Method::POST, CONFIG_MAPS, object).await;
         (code, began.elapsed() >= delay)
     };
-    // The objects are too large. The server rejects them in validation, after the delay.
+    // The objects are too large. After the delay, validation rejects these requests.
     assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
 }
 
@@ -199,7 +200,8 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch has read the first change from the log, but holds it back. It has not read later changes.
+    // The watch has read the first change from the log, but has not sent it yet. The watch has not read any later
+    // change.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

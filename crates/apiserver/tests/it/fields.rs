@@ -1,4 +1,4 @@
-//! Tests of fields that writes drop, fill in, or report.
+//! Tests of fields that a write drops, fills in, or reports.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,5 +1,5 @@
-//! Tests of requests that a plan forwards to a cluster. The cluster in these tests responds late, incompletely, or
-//! never.
+//! Tests of requests that a plan forwards to its cluster. In these tests, the cluster responds late,
+//! incompletely, or never.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,18 +17,18 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
-/// A path of an API that only the cluster serves.
+/// A path below an API that only the cluster serves.
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/watch/pods";
 const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that responds to a forwarded request with one line after a delay. It responds to all other requests like
-/// an ordinary server.
+/// A cluster that sends one line, after a delay, in response to a forwarded request. The cluster responds to all
+/// other requests like an ordinary server.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delay before the response head, and the further delay before the line. The body never ends.
+    /// The delay before the response head, and the delay between the head and the line. The body never ends.
     head: Duration,
     line: Duration,
 }
@@ -63,7 +63,7 @@ impl Service<Request<Full<Bytes>>> for Slow {
     }
 }
 
-/// Starts a plan for a cluster with these delays.
+/// Starts a plan for a cluster whose responses have these delays.
 async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let slow = Slow { inner: live.in_process(), head, line };

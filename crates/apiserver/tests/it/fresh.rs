@@ -1,4 +1,4 @@
-//! Tests of the objects and endpoints that every new server has.
+//! Tests of the objects and endpoints that exist in every new server.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -61,7 +61,7 @@ async fn component_statuses_are_healthy_and_have_no_version() {
     assert_eq!((missing.code, &missing.body["message"]), (404, &json!("componentstatus \"zzz\" not found")));
 }
 
-/// Returns the flow schema and priority level in the response headers.
+/// Returns the flow schema and the priority level that the response headers name.
 async fn flow(server: &ApiServer, token: &str, path: &str) -> [String; 2] {
     let response = send(server, Method::GET, path, &[("authorization", token)], "").await;
     ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"]
@@ -98,7 +98,7 @@ async fn response_headers_name_flow_schema_and_priority_level() {
         let level = uid(format!("{FLOW}/prioritylevelconfigurations/{level}")).await;
         assert_eq!(flow(&server, token, path).await, [schema, level], "{token} {path}");
     }
-    // A custom flow schema with a lower `matchingPrecedence` takes precedence over the built-in flow schemas.
+    // A custom flow schema with a lower `matchingPrecedence` is evaluated before the built-in flow schemas.
     let rule = json!({
         "subjects": [{"kind": "User", "user": {"name": "bob"}}],
         "resourceRules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}],
@@ -128,7 +128,7 @@ async fn cluster_roles_are_aggregated() {
     assert_eq!(made.code, 201, "{}", made.body);
     server.settle().await;
     let has = |role: &Json| role["rules"].as_array().expect("rules").contains(&rule);
-    // The role `edit` includes `view`, and `admin` includes `edit`.
+    // The role `edit` includes the rules of `view`, and `admin` includes the rules of `edit`.
     for name in ["view", "edit", "admin"] {
         assert!(has(&get(&server, &format!("{RBAC}/clusterroles/{name}")).await.body), "{name}");
     }

@@ -1,4 +1,4 @@
-//! Tests of garbage collection, including dependents that cannot be written.
+//! Tests of garbage collection. Some tests have dependents that cannot be written.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -37,7 +37,8 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
         assert_eq!(call(&server, Method::POST, WIDGETS, widget(name)).await.code, 201);
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent(name)).await.code, 201);
     }
-    // The new schema requires a field that the widgets do not have. Therefore, every write of a widget fails.
+    // The new schema requires a field that the existing widgets do not have. Therefore, every write of a
+    // widget fails.
     let path = format!("{DEFINITIONS}/widgets.example.com");
     assert_eq!(call(&server, Method::PATCH, &path, json!({"spec": {"versions": schema(true)}})).await.code, 200);
     server.settle().await;

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::support::*;
 
-/// Sends a request to the server of the kubeconfig with a token, and returns the status code.
+/// Sends a request with a token to the server that the kubeconfig names. Returns the status code.
 async fn status_with_token(file: &Json, token: &str) -> String {
     let cluster = &file["clusters"][0]["cluster"];
     let ca = STANDARD.decode(cluster["certificate-authority-data"].as_str().expect("a CA")).expect("base64");

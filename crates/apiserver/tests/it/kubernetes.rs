@@ -138,7 +138,8 @@ async fn allocated_cluster_ip_is_rejected_for_another_service() {
     ] {
         assert_taken(call(&server, Method::POST, SERVICES, service(name, spec)).await, name);
     }
-    // The server allocates addresses before it validates the object. Therefore, the error is about the address.
+    // The server allocates addresses before it validates the object. Therefore, the error in the response is
+    // about the address.
     let faulty = service("a", json!({"clusterIP": "10.0.0.1", "type": "Other"}));
     assert_taken(call(&server, Method::POST, SERVICES, faulty).await, "a");
 
@@ -165,14 +166,14 @@ async fn shown(server: &ApiServer, path: &str) -> Json {
     answer.body
 }
 
-/// Returns manager, operation and fields of the only entry in `managedFields`.
+/// Returns the manager, the operation and the fields of the only entry in `managedFields`.
 fn managed(object: &Json) -> Json {
     let entries = object["metadata"]["managedFields"].as_array().expect("entries");
     assert_eq!(entries.len(), 1, "{entries:?}");
     json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
 }
 
-/// Returns the object without metadata other than labels.
+/// Returns the object. Its metadata contains only the labels.
 fn parts(object: &Json) -> Json {
     let mut object = object.clone();
     object["metadata"] = object["metadata"]["labels"].take();

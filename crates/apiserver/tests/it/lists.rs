@@ -9,7 +9,8 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-/// The objects of the test. Together, they are larger than the buffers of a connection whose client does not read.
+/// The objects of the test. The objects together are larger than the buffers of a connection whose client does not
+/// read.
 const MAPS: usize = 80;
 const EACH: usize = 250_000;
 
@@ -102,7 +103,7 @@ async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
     let mut plain = Vec::new();
-    // This decoder reads only the first gzip member, like many clients.
+    // Like many clients, this decoder reads only the first gzip member.
     let mut decoder = GzDecoder::new(&*zipped);
     decoder.read_to_end(&mut plain).expect("gzip");
     assert!(decoder.into_inner().is_empty(), "one member");

@@ -8,7 +8,8 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Starts a server with a custom kind in `v1` of this group. The kind has the status and scale subresources.
+/// Starts a server with a custom kind in `v1` of this group. The kind has the subresources `/status` and
+/// `/scale`.
 async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
@@ -39,7 +40,8 @@ async fn document(scope: &str, kind: &str, group: &str) -> Json {
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// Returns the documents of all groups and versions. Each is paired with its path without `/openapi/v3`.
+/// Returns the documents of all groups and versions. Each document is paired with its path without
+/// `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
     let mut documents = Vec::new();
@@ -51,7 +53,7 @@ async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     documents
 }
 
-/// Returns the sorted operations, each in the form `path method operationId action`.
+/// Returns the operations in sorted order. Each has the form `path method operationId action`.
 fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
     let mut lines: Vec<_> = paths
@@ -134,7 +136,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // If a path has only one operation, the parameters of the operation are parameters of the path.
+    // If a path has only one operation, the path contains the parameters of the operation.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -163,7 +165,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     );
 }
 
-/// Collects all `$ref`s in a value.
+/// Returns all `$ref`s in a value.
 fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
     match value {
         Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
@@ -195,7 +197,7 @@ async fn all_references_resolve_within_their_document() {
     check_references("version 2", &get(&server, "/openapi/v2").await.body);
 }
 
-/// Returns the names of the schemas with this group, version and kind.
+/// Returns the names of all schemas that have this group, version and kind.
 fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> {
     let wanted = json!({"group": group, "version": version, "kind": kind});
     let known = |schema: &Json| {
@@ -308,7 +310,7 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Collects the JSON pointers of empty lists and objects that have one of these names.
+/// Returns the JSON pointers of all empty lists and objects that have one of these names.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

@@ -38,7 +38,7 @@ fn varint(message: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f))
 }
 
-/// Returns all values at a path of field numbers.
+/// Returns all values that a path of field numbers leads to.
 fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
     path.iter().fold(vec![message], |messages, number| {
         let fields = messages.into_iter().flat_map(fields);
@@ -54,14 +54,14 @@ fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// Returns the names of all named messages in a list, and the message with this name.
+/// Returns the names of all named messages in a list. Also returns the message with this name.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
     (names, at(list[found], &[2])[0])
 }
 
-/// Returns the number of properties of a schema, including nested schemas.
+/// Counts the properties of a schema and of its nested schemas.
 fn json_property_count(schema: &Json) -> usize {
     let named = |member: &str| schema[member].as_object().into_iter().flat_map(pintle_json::Map::values);
     let listed =
@@ -71,8 +71,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties of a schema in a message, in the same way as `json_property_count`. Each path leads from a schema to
-/// nested schemas. The first path leads to the properties of the schema.
+/// Returns the number of properties of a schema in a message, counted like in `json_property_count`. Each path leads from a schema to
+/// its nested schemas. The first path leads from a schema to its properties.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
@@ -85,7 +85,7 @@ async fn bytes(server: &ApiServer, path: &str, accept: &str) -> (http::HeaderMap
     (head.headers, body.collect().await.expect("a whole body").to_bytes().to_vec())
 }
 
-/// Returns a document in JSON and in protobuf.
+/// Returns the same document in JSON and in protobuf.
 async fn both(server: &ApiServer, path: &str, accept: &str) -> (Json, Vec<u8>) {
     let json = get(server, path).await;
     let (headers, proto) = bytes(server, path, accept).await;
@@ -149,7 +149,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
         let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // The document contains these values of the POST operation: operation ID, request body, responses, action and kind.
+        // For the POST operation, the document contains these values: operation ID, request body, responses, action and kind.
         let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
         let contents = at(item, &[6, 7, 1, 2, 1]);

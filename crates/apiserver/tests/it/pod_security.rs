@@ -1,4 +1,4 @@
-//! Tests of Pod Security admission, which the labels of a namespace configure.
+//! Tests of Pod Security admission. The labels of a namespace configure it.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -9,14 +9,14 @@ use crate::support::*;
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Starts a server whose default namespace has these labels.
+/// Starts a server, and sets these labels on the namespace `default`.
 async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;
     server
 }
 
-/// Labels the default namespace and returns the warnings.
+/// Sets labels on the namespace `default` and returns the warnings.
 async fn label(server: &ApiServer, labels: Json) -> Vec<String> {
     let labels = labels.as_object().into_iter().flatten();
     let labels: pintle_json::Map =

@@ -1,4 +1,4 @@
-//! Tests of admission policies in CEL, beyond the recorded cases.
+//! Tests of admission policies in CEL, in addition to the recorded cases.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn rules(resources: &[&str], operations: &[&str]) -> Json {
     }]})
 }
 
-/// Creates a validating policy for creates and updates of config maps, and its binding.
+/// Creates a validating policy, with its binding, for creates and updates of config maps.
 async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
@@ -245,7 +245,8 @@ async fn changed_policy_and_parameters_take_effect_at_once() {
     assert_eq!(secret("c").await, 422);
 }
 
-/// The policies would run for minutes. The server stops each of them when it reaches its cost budget.
+/// Without a limit, the policies would run for minutes. The server stops each policy when it reaches
+/// the cost budget.
 #[tokio::test]
 async fn expensive_policies_are_bounded() {
     let server = server().await;
@@ -284,7 +285,7 @@ async fn expensive_policies_are_bounded() {
     }
 }
 
-/// The server compiles the largest policies in a few seconds at most.
+/// The server needs at most a few seconds to compile the largest policies.
 #[tokio::test]
 async fn large_policies_are_compiled_in_bounded_time() {
     let server = server().await;

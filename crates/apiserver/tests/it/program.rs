@@ -10,18 +10,18 @@ struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Ignore errors, because the program may have already ended.
+        // Errors are ignored, because the program may have already ended.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
 impl Program {
-    /// Starts the program and waits for the line with its URL.
+    /// Starts the program, and waits until it prints the line with its URL.
     fn start(arguments: &[&str]) -> (Self, String) {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// Starts the program as [`Self::start`] does, with this command.
+    /// Starts the program like [`Self::start`], but with this command.
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -31,7 +31,7 @@ impl Program {
         (program, url.trim_end().to_owned())
     }
 
-    /// Kills the program and returns its standard error.
+    /// Kills the program. Returns the text that it has written to standard error.
     fn kill(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         drop(self);
@@ -48,7 +48,7 @@ impl Program {
         answer
     }
 
-    /// Sends SIGTERM and waits until the program has exited.
+    /// Sends SIGTERM. Waits until the program has exited.
     fn terminate(mut self) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").arg(id).status().expect("kill runs").success());
@@ -120,7 +120,8 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The definition is the last argument of the command. The program must load it before the objects.
+    // The definition is the last argument on the command line. The program must nevertheless load the
+    // definition before the objects.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -207,7 +208,7 @@ fn kubeconfig_depends_only_on_the_seed() {
     std::fs::create_dir(&folder).expect("a folder");
     let [tokens, kubeconfig] = ["tokens.csv", "kubeconfig"].map(|name| folder.join(name).display().to_string());
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
-    // The kubeconfig has the CA certificate and the administrator's token.
+    // The kubeconfig contains the CA certificate and the token of the administrator.
     let kubeconfig_for = |seed: &str| {
         let arguments = ["--tls", "--token-auth-file", &tokens, "--kubeconfig", &kubeconfig, "--seed", seed];
         let (program, url) = Program::start(&arguments);
@@ -249,7 +250,7 @@ fn connections_do_not_exhaust_the_open_file_limit() {
     drop(waiting);
 }
 
-/// Runs `check-crd` and returns whether it succeeded, and its standard output.
+/// Runs `check-crd`. Returns whether it succeeded, and the text on standard output.
 fn check_crd(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).arg("check-crd").args(arguments).output();
     let output = output.expect("the program runs");
@@ -279,7 +280,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (definition, good, bad) =
         (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
 
-    // The program finds the definition, although its file comes after the objects.
+    // The program finds the definition although the file with the definition comes after the objects.
     let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
     assert!(ok, "{text}");
     assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");

@@ -31,7 +31,7 @@ async fn body(response: Response<Incoming>) -> Bytes {
     body
 }
 
-/// Returns the encoded ConfigMap without its envelope.
+/// Returns the encoded ConfigMap. The envelope around it is removed.
 fn message(body: &[u8]) -> &[u8] {
     let head = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12";
     let rest = body.strip_prefix(head).expect("a config map").strip_suffix(b"\x1a\0\x22\0").expect("an end");
@@ -39,7 +39,8 @@ fn message(body: &[u8]) -> &[u8] {
     &rest[digits..]
 }
 
-/// Returns the next frame without its length. `rest` contains bytes that were received after the previous frame.
+/// Returns the next frame of the watch without its length. `rest` contains the bytes that have been
+/// received after the previous frame.
 async fn next_frame(watch: &mut Incoming, rest: &mut Vec<u8>) -> Vec<u8> {
     loop {
         if let Some((length, frame)) = rest.split_first_chunk::<4>() {
@@ -135,7 +136,7 @@ async fn partial_metadata_has_protobuf_but_tables_do_not() {
 #[tokio::test]
 async fn long_list_begins_with_its_exact_length() {
     let server = server().await;
-    // The list does not fit into one segment of its body.
+    // The list is too large for one segment of its body.
     for number in 0..9 {
         let object = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "x".repeat(100_000)}});
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);

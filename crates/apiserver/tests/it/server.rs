@@ -294,7 +294,7 @@ async fn deprecated_watch_path_of_a_scale_writes_nothing() {
     assert_eq!(get(&server, &format!("{deployments}/a/scale")).await.body["spec"]["replicas"], 1);
 }
 
-/// The expected responses come from kube-apiserver.
+/// The expected responses were recorded from kube-apiserver.
 #[tokio::test]
 async fn watching_unwatchable_resources_is_rejected() {
     let server = server().await;
@@ -339,7 +339,7 @@ async fn watching_unwatchable_resources_is_rejected() {
     assert_eq!(delete(&server, "/api/v1/watch/namespaces/default/pods/a").await.code, 405);
 }
 
-/// The server converts the annotation to a number in the same way as kube-apiserver.
+/// The server converts the annotation to a number like kube-apiserver.
 #[tokio::test]
 async fn daemon_set_template_generation_is_counted_as_in_go() {
     const ANNOTATION: &str = "deprecated.daemonset.template.generation";
@@ -365,7 +365,8 @@ async fn daemon_set_template_generation_is_counted_as_in_go() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // Decoding a body usually includes the conversion. The result of a strategic patch or an apply is converted later.
+    // For most bodies, decoding includes the conversion. The result of a strategic patch or an apply is converted
+    // after it is computed.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
     let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();

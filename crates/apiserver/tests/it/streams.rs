@@ -1,4 +1,4 @@
-//! Tests of logs, exec, attach and port forwarding, on a server without kubelets.
+//! Tests of the subresources log, exec, attach and portforward. The server has no kubelets.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

@@ -1,5 +1,5 @@
-//! A small HTTP client for tests. It opens a connection for each request, because the state of a client library could
-//! affect the tests.
+//! A small HTTP client for tests. The client opens a connection for each request, because the state of a client
+//! library could affect the tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The timeout of tests. It is longer than the duration of any test.
+/// The timeout of tests. This time is longer than any test takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the CPU time of a clock.
+/// Returns the CPU time that a clock shows.
 pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
 }
 
-/// Returns the CPU time of all threads of this process except the current one.
+/// Returns the CPU time of all threads in this process except the current thread.
 pub(crate) fn cpu_time_of_other_threads() -> Duration {
     cpu_time(ClockId::ProcessCPUTime).saturating_sub(cpu_time(ClockId::ThreadCPUTime))
 }
 
-/// A response with its whole body.
+/// A response, including its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -61,7 +61,7 @@ pub(crate) async fn send(
     sender.send_request(request).await.expect("an answer")
 }
 
-/// Sends a request and reads the whole response. A body that is not JSON becomes a JSON string.
+/// Sends a request and reads the whole response. If the body is not JSON, it becomes a JSON string.
 pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: Json) -> Answer {
     let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let text = if body.is_null() { String::new() } else { body.to_string() };
@@ -69,7 +69,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// Establishes TLS on a connection. The server's certificate must be signed by this CA.
+/// Establishes TLS on a connection. This CA must have signed the certificate of the server.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
@@ -80,7 +80,7 @@ pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStrea
     TlsConnector::from(Arc::new(config)).connect(name, socket).await.expect("TLS")
 }
 
-/// Reads a response to its end.
+/// Reads the whole response.
 pub(crate) async fn read(response: Response<Incoming>) -> Answer {
     let (head, body) = response.into_parts();
     let bytes = body.collect().await.expect("a whole body").to_bytes();
@@ -118,19 +118,19 @@ pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
 
-/// A client of a watch that has begun.
+/// A client that reads a watch.
 pub(crate) struct Watch<B = Incoming> {
     body: B,
     rest: Vec<u8>,
 }
 
-/// The next event or the end of a watch.
+/// The next event of a watch, or its end.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     Event(Json),
     /// The stream ended normally.
     End,
-    /// The stream ended with an error.
+    /// The stream of the watch ended with an error.
     Broken,
 }
 
@@ -139,7 +139,7 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// Starts a watch as [`Self::start`] does, with this `User-Agent`.
+    /// Starts a watch like [`Self::start`], with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;
@@ -149,7 +149,7 @@ impl Watch {
 }
 
 impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
-    /// Creates a watch that reads this response.
+    /// Creates a watch from its response.
     pub(crate) fn of(response: Response<B>) -> Self {
         Self { body: response.into_body(), rest: Vec::new() }
     }
@@ -168,7 +168,7 @@ impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
         }
     }
 
-    /// Returns the next event as `TYPE name version`.
+    /// Returns the next event in the form `TYPE name version`.
     pub(crate) async fn next_event(&mut self) -> String {
         match self.next().await {
             Next::Event(event) => {

@@ -159,7 +159,8 @@ async fn bookmarks_advance_with_writes_of_other_kinds() {
     }
 }
 
-/// A bookmark must not have an earlier version than the watch, because the client would continue from this version.
+/// The version of a bookmark must not be earlier than the version of the watch, because the client would continue
+/// from it.
 #[tokio::test]
 async fn watch_from_a_future_version_gets_no_earlier_bookmark() {
     let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
@@ -225,14 +226,15 @@ async fn slow_watcher_is_cut_and_others_continue() {
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
 }
 
-/// The test calls the server in process. Therefore, no buffer holds frames between the server and the test.
+/// The test calls the server without a socket. Therefore, there is no buffer for frames between the server and the
+/// test.
 #[tokio::test]
 async fn unread_initial_events_expire_with_the_history() {
     for (kept, is_cut) in [(4, true), (100, false)] {
         let config = ApiServerConfig { history: kept, watch_buffer: kept, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         for name in ["a", "b", "c"] {
-            // The objects are so large that the server sends each of them separately.
+            // The objects are so large that the server sends each object separately.
             let data = json!({"k": "x".repeat(20 << 10)});
             let map = json!({"metadata": {"name": name, "labels": {"l": "x"}}, "data": data});
             assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);

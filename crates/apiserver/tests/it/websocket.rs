@@ -69,7 +69,7 @@ async fn websocket_watch_works_over_tls() {
     assert!(end(&mut watch).await.is_none());
 }
 
-/// The headers that a WebSocket client must send.
+/// The headers that every WebSocket client must send.
 const HOST: &str = "Host: x\r\nConnection: close, Upgrade\r\n";
 const UPGRADE: &str = "Upgrade: WebSocket\r\n";
 const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -81,7 +81,7 @@ async fn handshake_response_has_the_accept_key_and_subprotocol() {
     let server = server().await;
     let host = "Host: x\r\nConnection: keep-alive, upgrade\r\n";
     let headers = |more: &str| [host, UPGRADE, KEY, VERSION, ORIGIN, more].concat();
-    // The client sends its close frame directly after the request.
+    // The client sends its close frame immediately after the request.
     let close = b"\x88\x80\0\0\0\0";
     let (head, _) = raw(&server, "1.1", &headers(""), close).await;
     assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
@@ -187,7 +187,7 @@ async fn pings_are_answered_and_data_is_ignored() {
 async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // The send may fail, because the server may close the connection while the client still sends.
+    // The send may fail, because the server can close the connection while the client is still sending.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;
@@ -262,7 +262,7 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(address).await.expect("the server listens")
 }
 
-/// Opens a WebSocket with an `Origin` header, as browsers and fabric8 do.
+/// Opens a WebSocket with an `Origin` header. Browsers and fabric8 send this header.
 async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(socket: S, path: &str) -> Result<WebSocketStream<S>, Error> {
     let mut request = format!("ws://localhost{path}").into_client_request()?;
     request.headers_mut().insert("origin", HeaderValue::from_static("http://localhost"));
@@ -273,7 +273,7 @@ async fn watch(server: &ApiServer, query: &str) -> WebSocketStream<TcpStream> {
     upgrade(connect(server).await, &format!("{CONFIG_MAPS}?watch=1&{query}")).await.expect("a watch")
 }
 
-/// Returns the next message. Returns `None` if the connection broke.
+/// Returns the next message. Returns `None` if the connection broke before.
 async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let next = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time")?;
     match next {
@@ -285,7 +285,7 @@ async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<
     }
 }
 
-/// Returns the close frame that ends the watch. Returns `None` if there is no close frame.
+/// Returns the close frame that ends the watch. Returns `None` if the watch ends without a close frame.
 async fn end<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let last = message(watch).await;
     assert!(matches!(last, None | Some(Message::Close(_))), "{last:?}");
@@ -303,15 +303,15 @@ async fn event<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>
     serde_json::from_str(&text(watch).await).expect("JSON")
 }
 
-/// Returns the next event as `TYPE name version`.
+/// Returns the next event in the form `TYPE name version`.
 async fn event_line<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> String {
     let event = event(watch).await;
     let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
     format!("{} {name} {}", event["type"].as_str().unwrap_or("?"), version(&event["object"]))
 }
 
-/// Sends a raw request for a watch of ConfigMaps, followed by `after`. Returns the head of the response and the bytes
-/// after it.
+/// Sends a raw watch request for ConfigMaps, and then the bytes in `after`. Returns the head of the response,
+/// and the bytes that follow it.
 async fn raw(server: &ApiServer, http: &str, headers: &str, after: &[u8]) -> (String, Vec<u8>) {
     let mut socket = connect(server).await;
     let request = format!("GET {CONFIG_MAPS}?watch=1&timeoutSeconds=-1 HTTP/{http}\r\n{headers}\r\n");

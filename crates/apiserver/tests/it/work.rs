@@ -1,7 +1,7 @@
-//! Tests that the time for bodies with many items is proportional to their size.
+//! Tests that the processing time of bodies with many items is proportional to their size.
 //!
-//! The tests finish long before their timeout. An algorithm that is quadratic in the number of items would take many minutes with these
-//! bodies.
+//! The tests end long before their timeout. With these bodies, an algorithm that is quadratic in the number of items would take many
+//! minutes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -15,7 +15,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Sends a request. The response must arrive within `PATIENCE`.
+/// Sends a request. The response must arrive before `PATIENCE` has elapsed.
 async fn send_in_time(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
@@ -30,7 +30,7 @@ fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
-/// Returns a list of finalizers with these numbers in their names.
+/// Returns a list of finalizers. Their names contain these numbers.
 fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }
@@ -73,7 +73,7 @@ async fn many_owners_and_finalizers_take_linear_work() {
     assert_eq!(merged.code, 200, "{:?}", merged.body["message"]);
     let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
     assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
-    // Each of these finalizers causes an error.
+    // Each of these finalizers causes one error.
     let odd: Json = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
 }
@@ -134,7 +134,7 @@ async fn long_json_patches_take_linear_work() {
     operation.extend([("op", "test"), ("path", "/data/k"), ("value", "v")]);
     let patched = send_in_time(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
     assert_eq!(patched.code, 200);
-    // Each operation inserts at the front of the list.
+    // Each operation inserts an item at the front of the list.
     let mut operations = vec![json!({"op": "add", "path": "/metadata/finalizers", "value": vec![0; 1_000_000]})];
     operations.extend((1..10_000).map(|_| json!({"op": "add", "path": "/metadata/finalizers/0", "value": 0})));
     let refused = send_in_time(&server, Method::PATCH, &path, "application/json-patch+json", &json!(operations)).await;
@@ -144,8 +144,8 @@ async fn long_json_patches_take_linear_work() {
 #[tokio::test]
 async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // If the warnings have more than 4096 characters in total, each warning is truncated to 256 characters. After that, the server sends as
-    // many warnings as fit into the limit.
+    // If all warnings together have more than 4096 characters, each warning is truncated to 256 characters. After the truncation, the
+    // server sends as many warnings as the limit permits.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
@@ -164,7 +164,7 @@ async fn warnings_for_unknown_fields_are_truncated() {
 #[tokio::test]
 async fn many_host_ports_and_invalid_labels_take_linear_work() {
     let server = server().await;
-    // The ports do not conflict, so the search for a conflict does not end early.
+    // The ports do not conflict, so the search for a conflict examines all of them.
     let ports = each(20_000, |at| json!({"containerPort": 1, "hostPort": at + 1}));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
     let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
@@ -240,7 +240,7 @@ async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // Without the limit on steps, the validation would take 200 million steps.
+    // Without the limit on steps, validation would take 200 million steps.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();

@@ -81,7 +81,7 @@ fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     })
 }
 
-/// Formats an annotation for a message.
+/// Formats an annotation for a violation message.
 fn annotation_text((key, value): (&str, &str)) -> String {
     format!("{key}={}", failure::quoted(value))
 }
@@ -134,7 +134,7 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Returns a violation if a probe or lifecycle handler has a host, because the kubelet would contact this host from the
+/// Returns a violation if a probe or lifecycle handler sets a host. The kubelet would contact this host from the
 /// network of the node.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =

@@ -1,4 +1,4 @@
-//! Accessors for the values of a pod that the security standards check.
+//! Functions that read the parts of a pod that the Pod Security Standards check.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ impl<'a> PodView<'a> {
         self.whole.list("/spec/volumes")
     }
 
-    /// Returns all containers, in the order in which messages name them.
+    /// Returns all containers in the order in which violation messages name them.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
@@ -31,7 +31,7 @@ impl<'a> PodView<'a> {
     }
 
     /// Returns descriptions of the pod and the containers whose security contexts satisfy the closure. The descriptions are part of a
-    /// message. A missing security context does not satisfy it.
+    /// message. A missing security context does not satisfy the closure.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
@@ -39,8 +39,8 @@ impl<'a> PodView<'a> {
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Returns descriptions of the pod and the containers whose profile differs from `RuntimeDefault` and from `Localhost`. Adds the types
-    /// of these profiles to `types`.
+    /// Returns descriptions of the pod and the containers that have a profile other than `RuntimeDefault` and `Localhost`. Adds the types
+    /// of the other profiles to `types`.
     pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };

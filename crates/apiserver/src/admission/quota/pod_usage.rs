@@ -21,7 +21,7 @@ pub(super) fn has_deadline(pod: &Json) -> bool {
     pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns whether pods use this resource of a quota.
+/// Returns whether a quota can limit the pods' usage of `resource`, which is a resource name in a quota.
 pub(super) fn counts(resource: &str) -> bool {
     let requested = resource.strip_prefix("requests.");
     let native = |name: &str| NATIVE.contains(&name);
@@ -33,12 +33,13 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the usage of a pod. The usage of a finished pod is empty.
+/// Returns the quantities that a pod charges to quotas. A finished pod charges nothing.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Returns an error if a container does not specify a resource that the quota limits. A pod with `spec.resources` is not checked.
+/// Checks that each container specifies the resources that the quota limits, and returns an error if one is missing. The check is skipped
+/// for a pod with `spec.resources`.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
@@ -59,7 +60,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// Returns whether the pod is finished, or is being deleted and past its grace period.
+/// Returns whether the pod has finished, or is being deleted and its grace period has ended.
 fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
@@ -68,7 +69,8 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Converts requests and limits to quota usage. The keys of the result are resource names of quotas.
+/// Converts requests and limits to the quantities that quotas count. The keys of the result are resource names in quotas, such as
+/// `requests.cpu`.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -87,18 +89,20 @@ fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     counted
 }
 
+/// Returns whether Kubernetes itself defines the resource. The name of such a resource has no domain, or the domain `kubernetes.io`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
+/// Returns whether the name belongs to an extended resource, which has a domain outside of Kubernetes.
 fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns the requests or limits of a pod, including its overhead. A quantity in the pod's own resources replaces the sum over the
-/// containers.
+/// Returns the requests or limits of a pod, including its overhead. If the pod itself specifies a quantity, this quantity replaces the sum
+/// over the containers.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
@@ -110,19 +114,19 @@ fn whole(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Returns the requests or limits in `spec.resources` of the pod.
+/// Returns the requests or limits in the pod's `spec.resources`.
 fn own(pod: &Json, side: &str) -> Amounts {
     let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The resources of containers, as reported in the status of the pod.
+/// The resources of a pod's containers, as reported in the pod's status.
 struct ContainerStatuses<'a> {
-    /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first of
-    /// them.
+    /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first
+    /// status.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
-    /// Whether the kubelet has declared the pending resize infeasible.
+    /// Whether the kubelet has reported that the pending resize is infeasible.
     infeasible: bool,
 }
 

@@ -39,8 +39,8 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Returns whether a scope requirement matches an object. `names` are the names of the object's classes: the priority
-/// class of a pod, or the volume attributes classes of a PersistentVolumeClaim. If the scope has no requirement, it
+/// Returns whether a scope requirement matches an object. `names` contains the classes of the object. A pod has a
+/// priority class, and a PersistentVolumeClaim has volume attributes classes. A scope requirement that is absent
 /// matches every object with a class.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));

@@ -7,17 +7,18 @@ use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::request::Subresource;
 
-/// The core resources whose objects a quota can count by the plain resource name. For other resources, the name needs
-/// the prefix `count/`.
+/// The core resources that a quota can count by their plain resource names, such as `pods`. For other resources, the
+/// name in the quota needs the prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// The text between the name of the storage class and the name of the resource in a quota's resource name.
+/// The separator in a quota's resource name. The separator follows the name of the storage class and precedes the
+/// name of the resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The annotation for the storage class, which older versions of Kubernetes used instead of the field.
+/// The annotation for the storage class. Older versions of Kubernetes used it instead of the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Returns whether quotas apply to the write. Objects of most kinds are charged only at creation.
+/// Returns whether quotas apply to the write request. Objects of most kinds are charged to a quota only at creation.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
@@ -29,14 +30,14 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // A status update can increase the usage. The storage that is allocated to a PersistentVolumeClaim can exceed
-        // its request.
+        // A status update can increase the usage. For example, a PersistentVolumeClaim can have more allocated
+        // storage than it requested.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }
 
-/// Returns whether objects of this resource can use the quota's resource.
+/// Returns whether the resource in a quota counts objects of this kind.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

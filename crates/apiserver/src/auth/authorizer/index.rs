@@ -1,4 +1,4 @@
-//! Indexes roles by name, and bindings by subject and namespace.
+//! An index of roles by name, and of bindings by subject and namespace.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
-/// A rule of a role, as JSON and in a form for fast matching.
+/// A rule of a role, both as JSON and in a form for fast matching.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyRule {
     value: Json,
@@ -40,13 +40,14 @@ pub(in crate::auth) struct Grant {
     at: usize,
 }
 
-/// All grants of a user in one namespace or in the cluster scope.
+/// All roles that are granted to a user in one namespace or in the cluster scope.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
-    /// The grants in the order of evaluation. The grants of cluster role bindings come before the grants of role bindings. Both groups are
-    /// sorted by the name of the binding.
+    /// The grants in the order of evaluation. The grants of cluster role bindings come before the grants of role bindings. Within each
+    /// group, the grants are sorted by the name of the binding.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last missing role in the order of evaluation. A binding of the user refers to it, but it does not exist.
+    /// The last missing role, if the roles are sorted in the order of evaluation. A binding of the user refers to this role, but the role
+    /// does not exist.
     pub(in crate::auth) missing: Option<MissingRole>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct MissingRole {
 
 #[derive(Debug)]
 struct IndexedBinding {
-    /// The namespace of the binding. Empty for a cluster role binding.
+    /// The namespace of the binding. The namespace is empty for a cluster role binding.
     namespace: Box<str>,
     name: Box<str>,
     role_kind: Box<str>,
@@ -71,11 +72,11 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The description of the subject, as in the reasons of kube-apiserver.
+    /// The description of the subject in the reasons that kube-apiserver returns.
     display: Box<str>,
 }
 
-/// The users to whom a subject applies. Service accounts are users with a special name.
+/// The users that a subject of a binding includes. A service account is a user with a special name.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),
@@ -83,13 +84,14 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, by namespace and name. Each entry also contains the position of the first matching subject.
+/// The bindings of one user or group, keyed by namespace and name. Each entry also contains the position of the first matching subject in
+/// the binding.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
-    /// The roles by their keys in the store. The key of a cluster role has no namespace.
+    /// The roles by their keys in the store. For a cluster role, the namespace in the key is empty.
     roles: HashMap<Box<str>, Arc<IndexedRole>>,
     bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
     users: HashMap<Box<str>, BindingsOfSubject>,
@@ -134,7 +136,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains a subject twice, the first occurrence has already removed the binding from the index.
+            // If a binding contains a subject twice, the binding was already removed from the index for the first occurrence.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -159,13 +161,13 @@ impl RuleIndex {
         }
     }
 
-    /// Returns a role of the namespace. An empty namespace means a cluster role.
+    /// Returns a role of the namespace. An empty namespace selects a cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// Returns all grants of a user in a namespace, or in the cluster scope. If several bindings refer to a role, the result contains the
-    /// role once, with the first binding.
+    /// Returns all grants of a user in a namespace, or in the cluster scope. If several bindings refer to the same role, the result
+    /// contains the role once, with the first binding.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
@@ -183,8 +185,8 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings of one namespace that match a user, sorted by name. Each binding is paired with the index of the first subject
-    /// that matches.
+    /// Returns the bindings of one namespace that match a user, sorted by name. Each binding is paired with the index of its first
+    /// matching subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
@@ -213,7 +215,7 @@ impl Granted {
         self.grants.iter().flat_map(|grant| &grant.role.rules)
     }
 
-    /// Returns the error about the missing role, if a bound role does not exist.
+    /// Returns an error if the user is bound to a role that does not exist.
     pub(crate) fn resolution_error(&self) -> Option<String> {
         self.missing.as_ref().map(MissingRole::to_string)
     }
@@ -226,7 +228,7 @@ impl fmt::Display for MissingRole {
 }
 
 impl Grant {
-    /// Returns the reason for the decision, as in kube-apiserver.
+    /// Returns the reason for the authorization decision, as in kube-apiserver.
     pub(in crate::auth) fn reason(&self) -> String {
         let IndexedBinding { namespace, name, role_kind, role_name, subjects } = &*self.binding;
         let binding = match &**namespace {
@@ -255,7 +257,7 @@ impl IndexedBinding {
 }
 
 impl Subject {
-    /// Creates the subject of a binding. `namespace` is the namespace of the binding.
+    /// Creates the subject of a role binding. `namespace` is the namespace of the binding.
     fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
         let display = match kind {

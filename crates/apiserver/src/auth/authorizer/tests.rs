@@ -53,7 +53,7 @@ fn rule(verb: &str, resource: &str) -> Json {
     json!({"verbs": [verb], "apiGroups": [""], "resources": [resource]})
 }
 
-/// Returns the rules in the order of evaluation, and the error about a missing role.
+/// Returns the rules in the order of evaluation, and the error about missing roles.
 fn rules_and_error(granted: &Granted) -> (Vec<Json>, Option<String>) {
     (granted.rules().map(|rule| rule.value().clone()).collect(), granted.resolution_error())
 }
@@ -195,7 +195,7 @@ fn matches_user(subject: &Json, user: &User, namespace: &str) -> bool {
     }
 }
 
-/// Makes a random change to a few roles and bindings in two namespaces and the cluster scope.
+/// Makes random changes to a few roles and bindings in two namespaces and in the cluster scope.
 fn change(db: &Db, random: &mut fastrand::Rng) {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
     let namespace = random.choice(["", "m", "n"]).expect("some");

@@ -29,7 +29,7 @@ fn ipv6(text: &str) -> Option<Ipv6Addr> {
     format!("{}:{last}", without_zeros(groups, ':')).parse().ok()
 }
 
-/// Returns an address without the leading zeros of its numbers.
+/// Returns an IP address after removing the leading zeros of its numbers.
 fn without_zeros(text: &str, separator: char) -> String {
     let plain = |number: &str| {
         let rest = number.trim_start_matches('0');

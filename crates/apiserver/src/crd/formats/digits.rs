@@ -41,7 +41,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     all_digits && plain.bytes().enumerate().map(weighted).sum::<u32>().is_multiple_of(10)
 }
 
-/// Returns whether the text consists of three digits, two digits and four digits, with a dash or a blank between the groups.
+/// Returns whether the text consists of three, two and four digits, with a dash or a blank between the groups.
 pub(super) fn is_social_security(text: &str) -> bool {
     text.len() == 11
         && text.bytes().enumerate().all(|(at, byte)| match at {

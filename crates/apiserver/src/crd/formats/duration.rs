@@ -1,5 +1,5 @@
-//! Durations. A duration has Go's format (`1h30m`), or is a text that contains a number with a unit (`3 hours`,
-//! `PT1H`).
+//! Durations. A duration is a text in Go's format (`1h30m`), or any text with a number and a unit
+//! (`3 hours`, `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
@@ -12,14 +12,14 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// The prefixes of units. Each word that begins with one of them is a unit.
+/// The prefixes of units. A word that begins with one of these texts is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Returns whether the text is a list of numbers with units, and their sum in nanoseconds fits into 64 bits.
+/// Returns whether the text is a list of numbers with units whose sum in nanoseconds fits into 64 bits.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -37,7 +37,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Returns the nanoseconds of the first number, and the text after its unit.
+/// Returns the first number in nanoseconds, and the text after its unit.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");
@@ -49,13 +49,13 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Ignore further digits, because they represent less than a nanosecond.
+    // Further digits are ignored, because they represent less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Returns whether a number in the text has a known unit. Returns `None` if a number is too large.
+/// Returns whether the unit after a number in the text is known. Returns `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

@@ -1,7 +1,7 @@
 //! Email addresses as in RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
-/// Returns whether the text is a single email address. Comments may be nested to any depth, because the parser reads
-/// them without recursion.
+/// Returns whether the text is a single email address. Comments can be nested to any depth, because the parser does
+/// not use recursion.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
@@ -133,7 +133,7 @@ fn skip_comments(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// Reads a comment. The opening parenthesis has already been read.
+/// Reads a comment. The caller has already read the opening parenthesis.
 fn comment(rest: &mut &str) -> Option<()> {
     let (mut depth, mut escaped) = (1, false);
     for (at, c) in rest.char_indices() {

@@ -1,5 +1,5 @@
-//! URIs that Go's `url.ParseRequestURI` accepts. A URI must be absolute, or an absolute path. There are no fragments, because `#` is
-//! treated as an ordinary character.
+//! URIs that Go's `url.ParseRequestURI` accepts. The URI format: a text is valid if it is an absolute URI or an absolute path. The
+//! format has no fragments, because `#` is treated as an ordinary character.
 
 use std::net::Ipv6Addr;
 
@@ -20,7 +20,8 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// Returns the scheme, which may be empty, and the text after it. Returns `None` if the text begins with a colon.
+/// Splits the text into the scheme, which may be empty, and the text after the scheme. Returns `None` if the text begins with a
+/// colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let none = Some(("", text));
     for (at, c) in text.char_indices() {
@@ -59,7 +60,7 @@ fn is_host(scheme: &str, host: &str) -> bool {
     }
 }
 
-/// Returns whether the text is an IPv6 address. It may have a zone after `%25`.
+/// Returns whether the text is an IPv6 address. The address may have a zone after `%25`.
 fn is_ipv6(text: &str) -> bool {
     let (address, zone) = match text.split_once("%25") {
         Some((address, zone)) => (address, Some(zone)),
@@ -73,7 +74,7 @@ fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns whether all characters may be in a host. Only percent signs and non-ASCII bytes may be percent-encoded.
+/// Returns whether all characters are allowed in a host. Only percent signs and non-ASCII bytes may be percent-encoded.
 fn is_host_text(host: &str) -> bool {
     let beyond = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
     host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(beyond)
@@ -83,7 +84,7 @@ fn may_be_in_host(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:[]<>\"%".contains(c)
 }
 
-/// Returns whether two hexadecimal digits follow each percent sign.
+/// Returns whether each percent sign is followed by two hexadecimal digits.
 fn is_escaped(text: &str) -> bool {
     let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(escape)

@@ -24,7 +24,7 @@ pub(crate) struct RuleSource<'a> {
 }
 
 impl<'a> RuleSource<'a> {
-    /// Returns the rules of a schema, without the rules of nested schemas.
+    /// Returns the rules of a schema, but not the rules of its nested schemas.
     pub(crate) fn all(schema: &'a Json) -> impl Iterator<Item = Self> {
         schema.list("/x-kubernetes-validations").map(|rule| Self {
             rule: rule.text("/rule"),
@@ -36,13 +36,13 @@ impl<'a> RuleSource<'a> {
         })
     }
 
-    /// Returns the name of the rule in error messages.
+    /// Returns the name of the rule as used in error messages.
     fn name(&self) -> String {
         let text = if self.message.is_empty() { self.rule } else { self.message };
         text.trim().into()
     }
 
-    /// Returns the rule as the invalid value of an error: Go's JSON of `ValidationRule`.
+    /// Formats the rule as the invalid value of an error, which is Go's JSON of `ValidationRule`.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -60,7 +60,7 @@ impl<'a> RuleSource<'a> {
     }
 }
 
-/// The CEL environments for the rules of one schema. They differ in the type of `oldSelf`.
+/// The CEL environments for the rules of one schema. The environments differ in the type of `oldSelf`.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleEnvironments {
     plain: Environment,
@@ -78,12 +78,12 @@ impl RuleEnvironments {
     }
 }
 
-/// The compiled programs of a rule, or the reason why they cannot be used.
+/// The compiled programs of a rule, or the reason why the rule cannot be used.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Result<Program, String>,
-    /// The program of the message expression. `None` if there is no message expression, or if the rule itself cannot be
-    /// used.
+    /// The compiled message expression. The program is `None` if there is no message expression, or if the rule itself
+    /// cannot be used.
     pub(crate) message: Option<Result<Program, String>>,
 }
 
@@ -108,17 +108,17 @@ impl Compiled {
     }
 }
 
-/// A rule that can be evaluated.
+/// A compiled rule that can be evaluated.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message that is used if the message expression returns none.
+    /// The message of a failure if the message expression returns no message.
     pub(super) message: String,
-    /// The name of the rule that is used in evaluation errors.
+    /// The name of the rule in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The path in errors, relative to the value and without a leading dot.
+    /// The path of the failure in errors, relative to the value and without a leading dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,

@@ -1,4 +1,4 @@
-//! Finds the old values that rules compare with, and determines whether a value is unchanged.
+//! Finds the old values that rules can compare with, and determines whether an update changes a value.
 
 use std::collections::HashMap;
 
@@ -8,30 +8,30 @@ use super::RuleTree;
 use crate::crd::ratchet::is_unchanged;
 use crate::crd::structural::Structural;
 
-/// A value with its old value, and the rule for failures of an unchanged value.
+/// A value with its old value. The type also determines whether a failure for an unchanged value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path, for `oldSelf`. `None` if there is no old value, or if the value is in a list whose
-    /// items cannot be matched.
+    /// The old value at the same path, to which `oldSelf` refers. The old value is `None` if it does not exist, or if the
+    /// value is in a list whose items cannot be matched.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
 
-/// Determines whether failures become warnings because the value is unchanged.
+/// Determines whether a failure becomes a warning because the value is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ratchet {
-    /// Failures become warnings if the value equals its old value.
+    /// A failure becomes a warning if the value equals its old value.
     Compare,
-    /// The value is an item that cannot be matched with an old item. Failures become warnings if the enclosing list is
-    /// unchanged. The value is true if the enclosing list is unchanged.
+    /// The value is a list item that cannot be matched with an old item. A failure becomes a warning if the enclosing
+    /// list is unchanged. The variant contains whether the enclosing list is unchanged.
     Above(bool),
-    /// Failures never become warnings, because the write creates the object, because the value is a default in a
-    /// definition, or because it is a `kind` or an `apiVersion`.
+    /// A failure never becomes a warning. Either the write creates the object, or the value is a default in a
+    /// definition, a `kind` or an `apiVersion`.
     Never,
 }
 
 impl<'a> Correlation<'a> {
-    /// Returns the correlation of a whole object.
+    /// Returns the correlation for a whole object.
     pub(super) fn of_object(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
@@ -50,7 +50,7 @@ impl<'a> Correlation<'a> {
         }
     }
 
-    /// Returns the correlation of a member of an object. `is_root` is true for the members of the whole object.
+    /// Returns the correlation for a member of an object. `is_root` is true for the members of the whole object.
     pub(super) fn member(&self, name: &str, is_root: bool) -> Self {
         let old = self.old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
         let ratchet = match self.ratchet {
@@ -60,7 +60,7 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet }
     }
 
-    /// Returns the correlations of the items of a list.
+    /// Returns the correlations for the items of a list.
     pub(super) fn items(&self, tree: &RuleTree, shape: &Structural, value: &Json, items: &[Json]) -> Vec<Self> {
         let Some(keys) = &tree.list_keys else {
             let ratchet = match self.ratchet {
@@ -75,7 +75,7 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// Returns the values of the map keys of an item as one string.
+/// Joins the values of an item's map keys into one string.
 fn key(keys: &[String], item: &Json) -> String {
     keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
 }

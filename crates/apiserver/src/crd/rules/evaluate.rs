@@ -10,15 +10,16 @@ use crate::crd::field_path::FieldPath;
 use crate::crd::structural::Structural;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// The maximum length of the result of a message expression, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
+/// The maximum length of a message that a message expression returns, in bytes: `MaxEvaluatedMessageExpressionSizeBytes`.
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `shape` is the schema of the tree. For an update, `old` is the stored object.
+/// Evaluates the rules for an object. `shape` is the schema that belongs to the rule tree. For an update, `old` is the stored
+/// object.
 ///
-/// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. If the total cost of the rules exceeds the budget,
-/// no further rule is evaluated.
+/// A failure for an unchanged value is a warning, unless the rule uses `oldSelf`. When the total cost exceeds the budget, the
+/// remaining rules are not evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
@@ -106,7 +107,7 @@ impl Run {
         correlation: Correlation<'_>,
         path: FieldPath<'_>,
     ) {
-        // Rules are not evaluated for a null value. The rules of the enclosing schema can check it.
+        // Rules are not evaluated for a null value. The rules of the enclosing schema can check for null.
         if value.is_null() || self.is_over {
             return;
         }
@@ -202,8 +203,8 @@ impl Run {
         })
     }
 
-    /// Subtracts the cost of a failed evaluation from the budget. If the evaluation exceeded a limit, returns a message, and no
-    /// further rule is evaluated.
+    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a
+    /// message, and the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -261,7 +262,7 @@ impl Run {
     }
 }
 
-/// Returns the path for a message. It is empty for the root.
+/// Formats a path for a message. The text is empty for the root.
 fn text(path: FieldPath<'_>) -> String {
     match path {
         FieldPath::Start("") => "<nil>".into(),
@@ -269,7 +270,7 @@ fn text(path: FieldPath<'_>) -> String {
     }
 }
 
-/// Returns the value for a message. Returns `None` for an object or a list.
+/// Formats a value for a message. Returns `None` if the value is an object or a list.
 fn shown<'a>(tree: &RuleTree, value: &'a Json) -> Option<&'a Json> {
     (!matches!(tree.type_name.as_str(), "object" | "array")).then_some(value)
 }

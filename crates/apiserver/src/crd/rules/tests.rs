@@ -15,7 +15,7 @@ fn schema(spec: Json) -> Json {
     json!({"type": "object", "properties": {"spec": spec}})
 }
 
-/// Returns the errors and warnings of a write.
+/// Returns the errors and warnings of a write request.
 fn write(schema: &Json, new: Json, old: Option<Json>) -> (Vec<String>, Vec<String>) {
     let tree = RuleTree::read(schema).expect("there are rules");
     let mut errors = evaluate(&tree, &Structural::read(schema, &mut Patterns::default()), &new, old.as_ref());
@@ -82,7 +82,8 @@ fn message_reason_and_field_path_are_used() {
     assert_eq!(write(&schema, json!({"spec": {"n": 9}}), None).0, ["spec.n: Forbidden: n is 9"]);
 }
 
-/// The rule is cheap for each item, but all items together exceed the budget of an object.
+/// Evaluating the rule is cheap for each item, but the total cost of all items exceeds the budget of
+/// an object.
 #[test]
 fn budget_of_an_object_ends_the_evaluation() {
     let item = json!({"type": "string", "x-kubernetes-validations": rules(&["!self.contains('y')"])});

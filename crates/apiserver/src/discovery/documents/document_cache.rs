@@ -8,31 +8,32 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. Above the limit, the cache keeps only the ETags of some documents, and the server
-/// creates these documents again on request. The OpenAPI 2 documents do not count and are always kept, because they take longest to create.
+/// The maximum size of the cached documents in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents, and the
+/// server creates these documents again on request. The OpenAPI 2 documents do not count towards the limit and are always kept, because
+/// they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache of documents. The cost of a lookup or insertion does not depend on the number of documents.
+/// The cache of documents. The time for a lookup or insertion does not depend on the number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
-    /// The documents that are cached with their bytes. The least recently used document is first.
+    /// The documents whose bytes are cached. The documents are ordered from the least recently used to the most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// The number of uses of all documents so far.
+    /// How often documents have been used so far, for all documents together.
     uses: u64,
-    /// The number of documents at which the cache next looks for documents of outdated kinds and removes them.
+    /// When the cache has this number of documents, it removes the documents of outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that the document describes. Changed kinds have a new address. The weak pointer prevents the reuse of the old address, but
-    /// does not keep the kinds in memory.
+    /// The kinds that the document describes. When kinds change, the changed kinds have a new address. The weak pointer does not keep the
+    /// kinds in memory, but prevents other kinds from getting the same address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// The value of `uses` when the document was last used.
+    /// The value that `uses` had when the document was last used.
     last_use: u64,
 }
 
@@ -59,7 +60,7 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag. Evicts documents until the cache is within its limit.
+    /// Caches a document, or only its ETag. If the cache is larger than the limit afterwards, evicts documents.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
@@ -80,7 +81,7 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents whose kinds no longer exist. Does nothing unless the number of documents has doubled since the last removal.
+    /// Removes the documents whose kinds no longer exist. Does nothing if the number of documents has not doubled since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;
@@ -100,8 +101,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns whether a document counts towards the limit. The OpenAPI 2 documents do not count, because there is only one of them for each
-/// encoding.
+/// Returns whether the size of a document counts towards the limit. The OpenAPI 2 documents do not count towards the limit, because there
+/// is only one of them for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -119,7 +120,7 @@ mod tests {
             self.documents.is_empty()
         }
 
-        /// Returns the scopes of the documents that are cached with their bytes. The least recently used document is first.
+        /// Returns the scopes of the documents whose bytes are cached. The least recently used document comes first.
         pub(in crate::discovery) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }
@@ -149,7 +150,8 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // Caching a document again replaces the old entry. A document that is larger than the limit is not kept.
+        // If the cache already contains the document, the new entry replaces the old entry. A document that is larger than the limit is not
+        // cached.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);
@@ -167,7 +169,7 @@ mod tests {
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
         assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // A document of changed kinds replaces the cached document.
+        // A document about changed kinds replaces the cached document about the old kinds.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);

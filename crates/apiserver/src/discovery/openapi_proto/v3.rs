@@ -1,5 +1,5 @@
-//! The messages of OpenAPI 3. Messages for servers, security, callbacks, links, headers and named examples are omitted, because the
-//! server's documents do not contain these.
+//! The messages of OpenAPI 3. The messages for servers, security, callbacks, links, headers and named examples are missing, because
+//! the server's documents do not contain these.
 
 use pintle_json::Json;
 
@@ -19,7 +19,7 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
 /// The message for `additionalProperties`, which is a schema or a boolean.
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// For a list or an object, this message is empty, because it cannot represent these values.
+/// If the value is a list or an object, the message is empty, because the message type cannot represent such a value.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

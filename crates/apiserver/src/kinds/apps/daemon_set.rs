@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // Set both numbers if `rollingUpdate` is present, because their Go fields are not pointers.
+                // If `rollingUpdate` is present, both numbers are set, because their Go fields are not pointers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
@@ -67,8 +67,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Sets the template generation. A change of the template increases it. The annotation in the request is ignored, because in Go the
-    /// template generation is a field of the spec.
+    /// Sets the template generation. A change of the template increases it. The annotation in the request is ignored, because the
+    /// template generation is a field of the spec in Go.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -150,7 +150,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation from the annotation. It counts the changes of the template.
+/// Returns the template generation from the annotation. The template generation counts the changes of the template.
 ///
 /// # Errors
 ///

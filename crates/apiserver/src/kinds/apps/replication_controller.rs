@@ -1,4 +1,4 @@
-//! The kind ReplicationController. It belongs to the core group.
+//! The kind ReplicationController. This kind belongs to the core group.
 
 use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;
@@ -18,7 +18,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::on_create(object, TEMPLATE),
-            // kube-apiserver warns about the template of the old object, and not of the new object.
+            // kube-apiserver warns about the template of the old object instead of the new object.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }

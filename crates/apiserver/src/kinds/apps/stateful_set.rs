@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server sets both fields, regardless of their values in the request.
+                // The server sets both fields, whatever their values in the request are.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {

@@ -34,7 +34,8 @@ impl PostHandler for TokenReview {
     }
 }
 
-/// Returns the status of a TokenReview. It contains the user and audiences of the token, or the error.
+/// Returns the status of a TokenReview. The status contains the user and audiences of the token, or an
+/// error.
 pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {
         Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),

@@ -17,7 +17,7 @@ use crate::validate::{FieldError, FieldErrors};
 /// `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct AccessReview {
-    /// Whether the review is about the user who sends the request.
+    /// Whether the review is about the user that sends the request.
     pub(in crate::kinds) is_self: bool,
 }
 
@@ -67,7 +67,7 @@ impl PostHandler for AccessReview {
     }
 }
 
-/// Metadata fields that only the server sets. They are removed from the review.
+/// Metadata fields that only the server sets. The server removes these fields from the review.
 const SERVER_SET: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -108,7 +108,7 @@ impl AccessReview {
     }
 }
 
-/// Validates a field or label selector. It must contain either a raw selector or requirements, but not both.
+/// Validates a field or label selector. The selector must contain either a raw selector or requirements, but not both.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();

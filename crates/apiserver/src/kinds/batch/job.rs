@@ -60,7 +60,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // If defaulting copied the labels of the Job from the template, the Job also gets the generated labels.
+        // If defaulting copied the Job's labels from the template, the Job also gets the generated labels.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -89,7 +89,7 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // Return the errors of the spec twice. kube-apiserver validates the spec together with the Job, and again for the update.
+        // The errors of the spec occur twice. kube-apiserver validates the spec together with the Job, and again for the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -122,7 +122,7 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // Add missing defaults. kube-apiserver does so when it reads the object from its store, and copies missing labels from the
+        // Missing defaults are added. kube-apiserver does so when it reads the object from its store, and copies missing labels from the
         // template.
         self.defaults(&mut object);
         object
@@ -174,7 +174,7 @@ impl Strategy for Job {
     }
 }
 
-/// Validates the spec of a Job. Its selector must match its pods.
+/// Validates the spec of a Job. The selector of the Job must match the pods of the Job.
 fn job_spec_errors(job: &Json) -> FieldErrors {
     let spec = &job["spec"];
     let mut errors = job_errors(spec, "spec");
@@ -186,7 +186,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
-        // Ignore an invalid selector here, because `selector_errors` reports it.
+        // An invalid selector is ignored here, because `selector_errors` reports it.
         Some(None) => true,
         Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };
@@ -197,7 +197,8 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the host name of the last pod of an indexed Job. It consists of the name of the Job and the last index.
+/// Validates the host name of the last pod of an indexed Job. The host name of a pod consists of the name of the Job and the index of the
+/// pod.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
@@ -214,7 +215,7 @@ fn job_name_errors(job: &Json) -> FieldErrors {
     }
 }
 
-/// Validates that the generated labels and selector are unchanged, unless the Job has a manual selector.
+/// Validates that the generated labels and selector do not change, unless the Job has a manual selector.
 fn generated_errors(job: &Json) -> FieldErrors {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {

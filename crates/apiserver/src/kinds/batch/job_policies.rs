@@ -14,8 +14,8 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indexes, and of failed indexes. If the number of completions exceeds this number,
-/// [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
+/// The maximum number of parallel indexes. It is also the maximum number of failed indexes. If the number of completions exceeds
+/// this number, [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
 /// The maximum number of parallel indexes, and of failed indexes, for Jobs with many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
@@ -73,7 +73,7 @@ pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Validates `managedBy`, which consists of a domain and a path.
+/// Validates `managedBy`, which must consist of a domain and a path.
 pub(super) fn manager_errors(spec: &Json, path: &str) -> FieldErrors {
     let Some(manager) = spec["managedBy"].as_str() else { return FieldErrors::default() };
     let field = format!("{path}.managedBy");
@@ -173,7 +173,7 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     })
 }
 
-/// Returns the number of indexes in a text like `1,3-5`.
+/// Returns how many indexes a text like `1,3-5` contains.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {}", quoted(text))),

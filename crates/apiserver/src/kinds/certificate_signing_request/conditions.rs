@@ -1,4 +1,4 @@
-//! The conditions Approved, Denied and Failed of a signing request. Approvals and denials are final.
+//! The conditions Approved, Denied and Failed of a certificate signing request. Approvals and denials are final.
 
 use pintle_json::Json;
 
@@ -36,7 +36,7 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If the request adds or removes an approval or a denial, restores none of them, and validation
+/// Restores the old approvals and denials. If the request adds or removes an approval or a denial, nothing is restored, and validation
 /// rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
@@ -50,7 +50,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Accepts invalid conditions that the old object already has.
+/// Validates the conditions. Accepts an invalid condition if the old object already has it.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
@@ -85,8 +85,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports changes of conditions that are not allowed. `decides` is true for a write of the approval subresource, which may add
-/// approvals and denials.
+/// Reports changes of conditions that are not allowed. `decides` is true if the write is for the approval subresource. Such a write may
+/// add approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

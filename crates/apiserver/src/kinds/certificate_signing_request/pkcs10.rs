@@ -14,11 +14,11 @@ const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
 /// The tags of UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// The object identifier 2.5.4.10, which identifies the name of an organization.
+/// The object identifier 2.5.4.10 of the name of an organization.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The common prefix of the algorithm identifiers of RSA signatures. After the prefix, the identifier has the number of
-/// the digest and null parameters.
+/// The common prefix of the algorithm identifiers of RSA signatures. The number of the digest and null parameters
+/// follow this prefix in the identifier.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
@@ -62,7 +62,7 @@ impl CertificationRequest {
         })
     }
 
-    /// Returns an error unless the request is signed with the key that it contains.
+    /// Returns an error if the request is not signed with the key that it contains.
     pub(super) fn check_signature(&self) -> Result<(), String> {
         if let Some(weak) = self.weak_algorithm() {
             let key = UnparsedPublicKey::new(weak, &self.key);

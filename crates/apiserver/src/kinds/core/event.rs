@@ -1,4 +1,4 @@
-//! The kind Event. Events are stored in the form of the core group. Both API groups convert from and to this form.
+//! The kind Event. Events are stored in the form of the core group. The server converts events of both API groups from and to this form.
 
 mod events_api;
 
@@ -150,8 +150,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns the validation errors that are the same in both API groups. The event must have its stored form. The newer rules apply to an
-/// event with an `eventTime`. `controller` is the API group's field name for the reporting controller.
+/// Returns the validation errors that are the same in both API groups. The event must have its stored form. For an event with an
+/// `eventTime`, the newer rules apply. `controller` is the name of the field for the reporting controller in the API group.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {

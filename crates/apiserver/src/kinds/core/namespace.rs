@@ -11,7 +11,8 @@ use pintle_json::{Json, json};
 /// The name of the resource in the store.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace without other data, for cases in which the server knows only its name.
+/// Returns an active namespace without other data, for cases in which only the name of the namespace
+/// is available.
 pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

@@ -94,8 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. First applies the rules for a new node, unless only the status is updated. Then applies the rules for updates,
-    /// which check taints and amounts again.
+    /// Validates an update. Applies the rules for a new node first, unless only the status is updated. After that, applies the rules for
+    /// updates. These rules check taints and amounts again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -167,7 +167,7 @@ impl Strategy for Node {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If they differ, `podCIDR` takes precedence.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If the two values differ, `podCIDR` takes precedence.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
@@ -177,7 +177,7 @@ fn complete_ranges(spec: &mut Json) {
     }
 }
 
-/// Validates the taints. As in kube-apiserver, the errors have paths below `metadata`.
+/// Validates the taints. As in kube-apiserver, the paths in the errors begin with `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let duplicates = duplicates(taints);

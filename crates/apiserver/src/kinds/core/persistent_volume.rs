@@ -130,7 +130,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // Return the errors of the volume twice, because kube-apiserver validates it twice.
+        // The errors of the volume occur twice, because kube-apiserver validates the volume twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {

@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // Skip the check for an invalid update, because validation reports the update later.
+            // The check is skipped for an invalid update, because validation reports the update later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -147,7 +147,7 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            // Show a missing capacity as zero, as kube-apiserver does.
+            // A missing capacity is shown as zero, as in kube-apiserver.
             _ => (
                 text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
                 table::access_modes(object, "/status/accessModes"),
@@ -251,7 +251,7 @@ fn storage_classes() -> GroupResource {
     GroupResource::new("storage.k8s.io", "storageclasses")
 }
 
-/// Returns the name of the storage class, which may be empty.
+/// Returns the name of the storage class. The name may be empty.
 fn class(claim: &Json) -> Option<&str> {
     let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
     annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)

@@ -1,4 +1,4 @@
-//! The kind Pod, with its defaults, admission plugins and validation.
+//! The kind Pod with its defaults, admission plugins and validation.
 
 mod affinity;
 mod binding;
@@ -62,10 +62,10 @@ pub(in crate::kinds) use volumes::host_path;
 /// The name of the resource in the store.
 const PODS: &str = "pods";
 
-/// The object that contains a pod spec.
+/// The object in which a pod spec occurs.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// A pod with this name, which may be empty.
+    /// A pod with this name. The name may be empty.
     Pod(&'a str),
     /// A pod template. Weaker rules apply to it.
     Template,
@@ -184,7 +184,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // Updates of the spec cause no warnings, because hardly any field of the spec can change.
+        // Updates of the spec cause no warnings, because almost none of its fields can change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {

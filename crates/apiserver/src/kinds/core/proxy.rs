@@ -1,4 +1,4 @@
-//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. This server determines the target as in a real
+//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. This server finds the target like a real
 //! cluster, but always responds that the connection was refused.
 
 use std::collections::{HashMap, HashSet};
@@ -23,11 +23,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// The `/proxy` subresource of services, whose target is a pod of the service.
+/// The `/proxy` subresource of services. The target is a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// The `/proxy` subresource of nodes, whose target is the kubelet or another port of the node.
+/// The `/proxy` subresource of nodes. The target is the kubelet or another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -67,7 +67,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
     let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
-    // The error about missing endpoints says that the service is missing, as in kube-apiserver.
+    // As in kube-apiserver, the error about missing endpoints states that the service was not found.
     let endpoints =
         endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
@@ -80,7 +80,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The addresses of the pods of a namespace. They are cached, because many endpoints can refer to the same pod.
+/// The addresses of the pods of a namespace. The addresses are cached, because many endpoints can refer to the same pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -88,7 +88,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Returns whether the address of an endpoint belongs to the pod to which the endpoint refers.
+    /// Returns whether an endpoint's address belongs to the pod that the endpoint refers to.
     fn contains(&mut self, address: &Json) -> bool {
         let says = |name: &str| address["targetRef"].text(name);
         if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
@@ -115,7 +115,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The name in a proxy path. It has the form `name`, `name:port` or `scheme:name:port`.
+/// The last part of a proxy path, which names the target. The text has the form `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -171,7 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// A cluster in which all endpoints refer to the same pod, but contain a different address. It counts how often the pod is read.
+    /// A cluster in which all endpoints refer to the same pod, but have an address that differs from the pod's address. The cluster
+    /// counts how often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

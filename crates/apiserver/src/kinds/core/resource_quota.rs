@@ -62,7 +62,7 @@ const COUNTED: &[&str] = &[
 /// Resources for which a quota can limit requests and limits separately.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// Warns if the hard limit for the requests of a resource exceeds the hard limit for its limits.
+/// Warns if the hard limit for the requests of a resource is greater than the hard limit for its limits.
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
@@ -163,7 +163,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns whether a quota with this scope may have a limit for this resource.
+/// Returns whether a quota with this scope may limit this resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"
@@ -178,8 +178,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors for each scope. A quota with a scope may limit only some of the standard resources. For
-/// each scope, the number of errors is the number of other standard resources in the quota.
+/// Returns the number of errors for each scope. A quota with a scope may limit only some of the standard resources. The
+/// number for a scope is the number of the quota's standard resources that this scope does not allow.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();

@@ -16,7 +16,7 @@ use pintle_json::Json;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Secret;
 
-/// The required keys of each type of Secret.
+/// The keys that each type of Secret requires.
 const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),

@@ -81,8 +81,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports, and drops fields that the Service's type does not use. Runs before validation, as in
-    /// kube-apiserver. Therefore, if an allocation fails, the response contains no validation errors.
+    /// Allocates addresses and node ports. Drops fields that the Service's type does not use. As in kube-apiserver, this method runs
+    /// before validation. Therefore, if an allocation fails, the response contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -126,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // Validate the load balancer class twice, as kube-apiserver does for updates.
+        // The load balancer class is validated twice, as in kube-apiserver for updates.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -217,7 +217,7 @@ fn field_warnings(object: &Json) -> Vec<String> {
     found
 }
 
-/// Validates the status. Only load balancers may have ingress addresses.
+/// Validates the status. Only load balancers may have ingress addresses in the status.
 fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let is_balanced = new.text("/spec/type") == "LoadBalancer";
     if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
@@ -274,7 +274,7 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Drops fields that the new type of the Service does not use. Keeps fields that the client has changed, and validation rejects them.
+/// Drops fields that the new type of the Service does not use. Fields that the client has changed are kept, so validation rejects them.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -310,7 +310,7 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns the protocol and the number of a port, which together identify the port.
+/// Returns the protocol and the number of a port. Together, they identify the port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
@@ -333,8 +333,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Restores the old node port of each port without a node port. Matches the ports by name. Does not restore a node port that another port
-/// of the Service already uses.
+/// Gives each port without a node port its old node port. Matches the ports by name. A node port is not restored if another port of the
+/// Service already uses it.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

@@ -25,7 +25,7 @@ impl Strategy for FlowSchema {
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        // A schema without rules matches no request, as in a real cluster.
+        // A schema without rules matches no request, as in kube-apiserver.
         if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }
 
@@ -101,7 +101,7 @@ fn errors(object: &Json) -> FieldErrors {
     check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }
 
-/// Returns the fixed spec of a mandatory flow schema.
+/// Returns the fixed spec that a mandatory flow schema has.
 fn fixed(name: &str) -> Option<Json> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
     let all = |subjects: Json| {

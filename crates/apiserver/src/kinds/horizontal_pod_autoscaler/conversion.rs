@@ -21,7 +21,7 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     }
 }
 
-/// Converts v1 to v2. Ignores an annotation that contains an invalid value.
+/// Converts v1 to v2. An annotation with an invalid value is ignored.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -40,7 +40,7 @@ pub(super) fn to_new(old: &Json) -> Json {
         spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
-            // Sets the same defaults as for an object that is created in v2.
+            // Sets the same defaults that an object gets when it is created in v2.
             super::fill_behavior(&mut behavior);
             spec.set("behavior", behavior);
         }
@@ -65,7 +65,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// Converts v2 to v1. Stores the fields that exist only in v2 in annotations.
+/// Converts v2 to v1. Stores the fields that exist only in v2 as annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -111,7 +111,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// Returns the target CPU utilization of a metric, for which v1 has a field.
+/// Returns the target CPU utilization of a metric, if v1 has a field for this target.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
@@ -120,12 +120,12 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member. Returns `None` if it was null.
+/// Removes a member. Returns `None` if the member was null.
 fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Returns whether the value has the type of a v2 field.
+/// Returns whether the JSON type of the value is the type of a v2 field.
 fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }

@@ -1,11 +1,11 @@
-//! The field names of metrics and scaling rules in both versions.
+//! The field names of metrics and scaling rules in v1 and in v2.
 
-/// The type of a field in v1, which determines how the field is written.
+/// The type of a field in v1. The type determines how the field is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
-    /// A string. It is written even if it is absent in v2.
+    /// A string. The string is written even if it is absent in v2.
     Text,
-    /// A quantity. It is written even if it is absent in v2.
+    /// A quantity. The quantity is written even if it is absent in v2.
     Amount,
     /// A value that is omitted if it is absent in v2.
     Optional,
@@ -17,7 +17,7 @@ pub(super) enum FieldForm {
 /// The name of a field in v1, its JSON pointer in v2, and its type in v1.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
-/// The metric sources and their fields, in the order of v1.
+/// The metric sources and their fields, in the order in which v1 writes them.
 pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     (
         "object",
@@ -65,7 +65,7 @@ pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     ),
 ];
 
-/// The sources of current metrics and their fields, in the order of v1.
+/// The sources of current metrics and their fields, in the order in which v1 writes them.
 pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
     (
         "object",

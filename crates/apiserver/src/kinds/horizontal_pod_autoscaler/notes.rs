@@ -1,4 +1,4 @@
-//! The annotations in which v1 stores the fields that v1 does not have. They contain JSON in the format of Go types
+//! The annotations that store v2 fields in objects of v1. The annotations contain JSON in the format of Go types
 //! that exist only in v1.
 
 use pintle_json::Json;
@@ -11,7 +11,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations of v1, including two that only older versions of Kubernetes wrote.
+/// All annotations of v1. Two of them were written only by older versions of Kubernetes.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -41,7 +41,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
     }
 }
 
-/// Restores the annotation of `old` in `new`. Removes the annotation if `old` does not have it.
+/// Restores the annotation of `old` in `new`. If `old` does not have the annotation, it is removed from `new`.
 pub(super) fn restore_member(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),
@@ -117,7 +117,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     }
 }
 
-/// Returns a string member, or the empty string if it is absent.
+/// Returns a string member, or an empty text if the member is absent.
 fn plain(object: &Json, key: &str) -> String {
     json(&object.text(&format!("/{key}")).into())
 }
@@ -131,7 +131,7 @@ fn array(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
-/// Formats JSON as Go does, with HTML characters escaped.
+/// Formats JSON like Go, with escaped HTML characters.
 fn json(value: &Json) -> String {
     let text = value.to_string();
     let escapes =

@@ -1,4 +1,4 @@
-//! Parses the annotations of v1. The functions return `None` for invalid annotations.
+//! Parses the annotations of v1. All functions return `None` for an invalid annotation.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,7 +63,8 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// Infers the type of a target from its values. Removes a zero quantity, because v1 writes zero for an absent quantity.
+/// Determines the type of a target from its values. A quantity of zero is removed, because v1 writes zero for an
+/// absent quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -79,7 +80,7 @@ fn complete_target(source: &str, target: &mut Json) {
     target.set("type", kind);
 }
 
-/// Sets a value at a JSON pointer. Creates missing objects on the path.
+/// Sets a value at a JSON pointer. Missing objects on the path are created.
 fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
@@ -88,7 +89,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames the members and drops null values. The letter case of the original names does not matter.
+/// Renames the members of an object and drops null values. Upper and lower case are equivalent in the original names.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

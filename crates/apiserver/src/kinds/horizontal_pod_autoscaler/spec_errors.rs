@@ -1,4 +1,4 @@
-//! Validates an autoscaler. Errors use the field names of v2.
+//! Validates an autoscaler. Errors contain the field names of v2.
 
 use pintle_json::Json;
 use pintle_schema::quantity;
@@ -20,14 +20,14 @@ const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "conta
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
-/// Validates the spec. `old` is the stored object of an update.
+/// Validates the spec. If the write is an update, `old` is the stored object.
 pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // An update may keep an invalid target of the stored object.
+    // An update may keep an invalid target that the stored object already has.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
@@ -50,7 +50,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates a reference to an object. If `known` is true, does not validate the version. If `groupless` is true, allows the core group.
+/// Validates a reference to an object. If `known` is true, the version of the referenced object is not validated. If `groupless` is
+/// true, the reference may be to the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
@@ -76,7 +77,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // Check the type and the source separately, as in kube-apiserver.
+    // The type and the source are checked separately, as in kube-apiserver.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {

@@ -30,7 +30,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // Do not warn about slices of these controllers, which always write addresses in canonical form.
+        // These controllers always write addresses in canonical form, so their slices need no warnings.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }
@@ -71,7 +71,7 @@ impl Strategy for EndpointSlice {
         port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
-    /// Validate the endpoints only if the update changes them.
+    /// The endpoints are validated only if the update changes them.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {

@@ -132,7 +132,8 @@ fn class_errors(object: &Json) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
 }
 
-/// Validates a backend. It is either a port of a Service, or a reference to an object of any kind.
+/// Validates a backend. A backend is either a port of a Service, or a reference to an object of any
+/// kind.
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {

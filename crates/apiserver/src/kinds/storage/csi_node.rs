@@ -52,7 +52,8 @@ impl Strategy for CsiNode {
     }
 }
 
-/// Validates the topology keys of a driver. As in kube-apiserver, the errors have the path of the driver.
+/// Validates the topology keys of a driver. As in kube-apiserver, the errors contain the path of the
+/// driver.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

@@ -7,8 +7,8 @@ pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// Formats a number of seconds in one or two units. Returns `<invalid>` for numbers below -1. The number -1 gives `0s`,
-/// because a small clock skew can cause it.
+/// Formats a number of seconds in one or two units. Returns `<invalid>` for numbers below -1. The result for -1 is
+/// `0s`, because a small clock skew can cause this number.
 pub(crate) fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

@@ -1,4 +1,4 @@
-//! Accessors for the cells of built-in kinds.
+//! Functions that compute table cells of built-in kinds.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -7,10 +7,10 @@ use super::durations;
 use crate::object::text;
 use crate::selector::structured_text;
 
-/// The maximum number of list items in a cell.
+/// The maximum number of list items in one cell.
 const SHOWN: usize = 3;
 
-/// An object for which a table row is created.
+/// The object from which a table row is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     object: &'a Json,
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
-    /// Returns a string. Returns an empty text if the string is absent.
+    /// Returns a string. If the string is absent, returns an empty text.
     pub(crate) fn text(&self, pointer: &str) -> Json {
         self.object.text(pointer).into()
     }
@@ -71,17 +71,17 @@ impl<'a> Row<'a> {
         self.object.at(pointer).map_or(0, size).into()
     }
 
-    /// Joins the strings of a list.
+    /// Joins the strings in a list.
     pub(crate) fn joined(&self, pointer: &str) -> Json {
         self.object.texts(pointer).collect::<Vec<_>>().join(",").into()
     }
 
-    /// Formats the ready and the desired replicas.
+    /// Formats the number of ready replicas and the number of desired replicas.
     pub(crate) fn ready(&self) -> Json {
         format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
     }
 
-    /// Returns the phase, or `Terminating` for an object that is being deleted.
+    /// Returns the phase of an object. If the object is being deleted, returns `Terminating`.
     pub(crate) fn phase(&self) -> Json {
         match self.object.has("/metadata/deletionTimestamp") {
             true => "Terminating".into(),
@@ -123,7 +123,7 @@ pub(crate) fn selector(selector: Option<&Json>) -> String {
     if text.is_empty() { "<none>".into() } else { text }
 }
 
-/// Returns the names and the images of the containers of a pod spec.
+/// Returns the names and images of the containers in a pod spec.
 pub(crate) fn containers(spec: Option<&Json>) -> (Json, Json) {
     let all = |key: &str| {
         let containers = spec.into_iter().flat_map(|spec| spec.list("/containers"));

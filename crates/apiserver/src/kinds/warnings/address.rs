@@ -19,7 +19,7 @@ pub(in crate::kinds) fn ip(text: &str, path: &str) -> Option<String> {
     }
 }
 
-/// Warns about a CIDR block that is not in canonical form, or in which bits beyond the prefix are set.
+/// Warns about a CIDR block that is not in canonical form, or whose bits after the prefix are not all zero.
 pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
     let Some((address, length)) = text.split_once('/') else { return Vec::new() };
     let Some((address, strict)) = lenient(address) else { return Vec::new() };
@@ -31,7 +31,7 @@ pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // The warning contains the IPv4 form of an IPv4-mapped block.
+    // For an IPv4-mapped block, the warning contains the IPv4 form.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {
@@ -55,8 +55,8 @@ pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address. Also returns whether the address is in strict form. The strict form has no leading zeros, which
-/// older versions of Kubernetes accepted.
+/// Parses an address. Also returns whether the text is an address in strict form. In the strict form, numbers have no
+/// leading zeros. Older versions of Kubernetes accepted leading zeros.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

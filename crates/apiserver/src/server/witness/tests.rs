@@ -1,28 +1,30 @@
-//! Tests that the admission chain is called for all writes and connects, and can change or reject them.
+//! Tests that the admission chain is called for all writes and connects. The tests also check that the chain can
+//! change and reject requests.
 
 use http::Method;
 use pintle_json::{Json, json};
 
 use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// A request of the user Jane, and its expected effects.
+/// A request of the user Jane, and the effects that the test expects.
 struct Case {
     method: Method,
     /// The path of the request. A path without a leading slash is relative to the namespace.
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The expected record of the witness, without the user.
+    /// The record that the test expects from the witness, without the user.
     record: &'static str,
-    /// The expected status code of the response if no plugin rejects the request.
+    /// The status code of the response if no plugin rejects the request.
     code: u16,
-    /// The change that the witness makes: the path at which it is visible, the JSON pointer and the value. If the path
-    /// is empty, the change is visible in the response.
+    /// The change that the witness makes. The tuple contains the path at which the change is visible, the JSON pointer
+    /// and the value. If the path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The first time, the witness rejects it in `admit`, and the second time in `validate`.
-/// The third request is an accepted dry run. The witness changes the object of the fourth request.
+/// Sends the request four times. The witness rejects the first request in `admit`, and the second request in
+/// `validate`. The third request is a dry run that the witness accepts. In the fourth request, the witness changes the
+/// object.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -64,12 +66,12 @@ async fn check(server: &WitnessedServer, case: Case) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// Returns the records of a request that the witness does not change.
+/// Returns the expected records of a request that the witness does not change.
 fn admit_and_validate(record: &str) -> Vec<String> {
     vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// Returns the record of a request that the witness changes.
+/// Returns the expected record of a request that the witness changes.
 fn after_change(record: &str) -> String {
     let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
         return record.into();
@@ -208,7 +210,7 @@ async fn admission_sees_and_may_change_posts() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // An eviction updates the pod, but this update has no admission call.
+        // An eviction also updates the pod, but admission is not called for this update.
         (
             "pods/p/eviction",
             eviction,
@@ -246,7 +248,7 @@ async fn admission_sees_and_may_change_connect_options() {
             check(&server, Case { method, path, media: JSON, body: Json::Null, record, code: 400, seen }).await;
         }
     }
-    // The server parses the query before admission. It reads the pod after admission.
+    // The server parses the query before admission. The server reads the pod after admission.
     server.witness.set_reaction(Reaction::Refuse("admit"));
     assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
     let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;
@@ -523,6 +525,6 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The quota update comes before the validation by the witness, because the witness is the last plugin.
+    // The quota update comes before the witness validates the request, because the witness is the last plugin.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }

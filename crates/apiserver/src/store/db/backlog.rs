@@ -1,4 +1,4 @@
-//! The unread changes of a follower of several resources.
+//! The queue of unread changes for a follower of several resources.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,15 +7,15 @@ use tokio::sync::Notify;
 
 use crate::store::Change;
 
-/// The maximum number of unread changes of a follower. If there are more changes, the follower must re-list.
+/// The maximum number of unread changes of a follower. A follower that exceeds this number must list again.
 const MAX_CHANGES: usize = 16_384;
 
-/// A stream of the changes of several resources, in the order of their revisions.
+/// A stream of the changes to several resources, sorted by revision.
 #[derive(Debug)]
 pub(crate) struct Changes(Arc<Backlog>);
 
-/// The error for a follower that reads too slowly. The follower has lost changes and must re-list. After this error, it
-/// gets later changes again.
+/// The error that a follower gets if it reads too slowly. The follower has lost changes and must list again. After this
+/// error, the follower again gets all later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lagged;
 
@@ -23,7 +23,7 @@ pub(crate) struct Lagged;
 struct Backlog {
     unread: Mutex<UnreadChanges>,
     notify: Notify,
-    /// The approximate maximum size of unread changes, in bytes. The limit is needed because unread changes keep
+    /// The approximate maximum size of unread changes, in bytes. Without this limit, unread changes could keep too many
     /// overwritten objects in memory.
     max_bytes: usize,
 }
@@ -32,11 +32,11 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If they were, the backlog is empty.
+    /// Whether changes were lost. If changes were lost, the backlog is empty.
     lagged: bool,
 }
 
-/// The sending half of a backlog.
+/// The half of a backlog that the store writes to.
 #[derive(Debug)]
 pub(super) struct ChangeSender(Weak<Backlog>);
 
@@ -49,7 +49,7 @@ impl Changes {
         ChangeSender(Arc::downgrade(&self.0))
     }
 
-    /// Returns the next change. Returns `None` if there is no unread change.
+    /// Returns the next change. Returns `None` if the backlog contains no change.
     pub(crate) fn try_next(&mut self) -> Option<Result<Arc<Change>, Lagged>> {
         let mut unread = self.0.unread();
         if std::mem::take(&mut unread.lagged) {
@@ -74,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether the follower has read all changes, and also the [`Lagged`] error if there is one.
+    /// Returns whether the follower has read all changes. Also returns the [`Lagged`] error if there is one.
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

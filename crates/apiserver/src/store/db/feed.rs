@@ -1,4 +1,4 @@
-//! The followers of one resource, indexed by scope, and their feeds.
+//! The followers of one resource by scope, and the feeds that they read.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
 
-/// The objects of a resource whose changes a feed returns.
+/// The set of objects in a resource whose changes a feed returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FeedScope {
     All,
     Namespace(String),
     /// A single object. The value is its key.
     Object(String),
-    /// All objects whose selectable field with the index `at` has this value before or after a change.
+    /// All objects that have this value in their selectable field with the index `at`, before or after a change.
     Field {
         at: usize,
         value: String,
@@ -43,24 +43,24 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value that a field has after a change. If the field had a different value before the change, also
-/// returns that value.
+/// Returns the value of a field after a change. If the field had another value before the change, also returns the old
+/// value.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// The followers of one resource, by scope. The cost of notifying the followers of one scope does not depend on the
-/// number of followers of other scopes.
+/// The followers of one resource, grouped by scope. The cost of notifying one scope does not depend on how many
+/// followers other scopes have.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     all: Option<RecentChanges>,
     namespaces: HashMap<String, RecentChanges>,
     objects: HashMap<String, RecentChanges>,
-    /// The followers of field values, by the index of the field and then by its value.
+    /// The followers of field values. The first key is the index of the field, and the second key is its value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// The number of scopes at which the next insertion removes the scopes without followers.
+    /// When the number of scopes reaches this number, the next insertion removes all scopes without followers.
     sweep_at: usize,
 }
 
@@ -68,9 +68,10 @@ pub(super) struct Followers {
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// The last revision that was removed from `revisions`. All later changes in the scope are still in `revisions`.
+    /// The latest revision that was removed from `revisions`. All changes of the scope after this revision are still in
+    /// `revisions`.
     dropped: u64,
-    /// The sender of the revision of the last change.
+    /// The sender that publishes the revision of the last change.
     last: watch::Sender<u64>,
 }
 
@@ -99,8 +100,8 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Follows `scope` until the returned receiver is dropped. The receiver gets the revision of each change after the
-    /// revision `now`.
+    /// Adds a follower of `scope`. The follower is removed when the returned receiver is dropped. The receiver gets the
+    /// revision of each change that is later than the revision `now`.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
@@ -126,7 +127,7 @@ impl Followers {
         self.namespaces.len() + self.objects.len() + self.fields.values().map(HashMap::len).sum::<usize>()
     }
 
-    /// Notifies the followers of all scopes that contain the change. Keeps at most `max` revisions for each scope.
+    /// Notifies the followers of all scopes that contain the change. For each scope, at most `max` revisions are kept.
     pub(super) fn notify(&mut self, change: &Change, max: usize) {
         let namespace = namespace_of(&change.key).and_then(|namespace| self.namespaces.get_mut(namespace));
         let object = self.objects.get_mut(&*change.key);
@@ -153,27 +154,27 @@ impl Followers {
     }
 }
 
-/// A stream of the changes in one scope of a resource, read from the log. A feed buffers only one batch of changes,
-/// even if it is read slowly.
+/// A stream of the changes in one scope of a resource, read from the log. A feed buffers only one batch of changes at
+/// the same time, even if it is read slowly.
 #[derive(Debug)]
 pub(crate) struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     /// The revision of the last change that the feed has read from the log.
     after: u64,
-    /// Whether the feed has reached the end of the log. A feed that starts in the past first scans all changes of the
-    /// resource up to the end of the log. During this scan, the limit for lagging does not apply.
+    /// Whether the feed has read the whole log up to its end. If a feed starts at a past revision, it first scans all
+    /// later changes of the resource up to the end of the log. During this scan, a feed may lag behind without limit.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
 }
 
-/// The reason for the end of a feed.
+/// The reason why a feed has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedEnd {
-    /// The feed has lost changes, because it was read too slowly.
+    /// The feed was read too slowly and has lost changes.
     TooSlow,
-    /// The resource was removed, or its history was dropped by a renewal.
+    /// The resource was removed, or it was renewed and its history was dropped.
     Ended,
 }
 
@@ -209,7 +210,8 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error means that the sender was dropped. In this case, the next iteration ends the feed.
+                    // An error from the receiver means that the sender was dropped. If the sender was dropped, the next
+                    // iteration ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
@@ -217,18 +219,19 @@ impl Feed {
         }
     }
 
-    /// Returns whether the resource was removed, or its history was dropped by a renewal. If so, no more changes follow.
+    /// Returns whether the resource was removed, or was renewed so that its history was dropped. If the result is true,
+    /// no more changes follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }
 
-    /// Returns whether a change, or the end of the feed, may be ready.
+    /// Returns whether a change or the end of the feed may be available without waiting.
     pub(crate) fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
 
-    /// Reads the next batch from the log, up to the revision `last`. Returns whether the feed has reached the end of
-    /// the log.
+    /// Reads the next batch of changes up to the revision `last` from the log. Returns whether the feed has now reached
+    /// the end of the log.
     fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
         let inner = db.lock();
         if self.live {
@@ -254,7 +257,7 @@ impl Feed {
                 self.ready.push_back(change.clone());
             }
         }
-        // The log has no further change in the scope, so the feed continues after the current revision.
+        // The log has no further change in this scope, so the feed continues from the current revision.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }

@@ -1,8 +1,9 @@
-//! Mirrors the objects of another cluster for a plan. This cluster is called the upstream cluster.
+//! Copies the objects of another cluster, which is called the upstream cluster, for a plan.
 //!
-//! Each known object has a base, which is its state in the upstream cluster. The first local write freezes the base.
-//! After that, the store ignores upstream changes of the object, and only records that the upstream object has changed.
-//! Therefore, the difference between the base and the object is the result of the local writes.
+//! Each known object has a base. The base is the state of the object in the upstream cluster. The first local write of
+//! an object freezes its base. After the first local write, the store ignores the content of upstream changes, and only
+//! records that the object has changed upstream. Therefore, the local writes cause all differences between the base and
+//! the object.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -19,20 +20,21 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The upstream object. `None` if the upstream cluster does not have it.
+    /// The upstream object. The object is `None` if the upstream cluster does not have it.
     object: Option<Arc<Stored>>,
-    /// The last known upstream version of the object. A deletion also has a version.
+    /// The last known version of the object in the upstream cluster. If the object was deleted, this is the version of
+    /// the deletion.
     at: u64,
-    /// The revision of the first local write. `None` if there is no local write.
+    /// The revision of the first local write to the object. The revision is `None` if there was no local write.
     written: Option<u64>,
-    /// Whether the upstream object has changed since the first local write.
+    /// Whether the object has changed in the upstream cluster since the first local write.
     moved: bool,
 }
 
-/// The state of an object in the upstream cluster. The object can be absent there.
+/// The state of an object in the upstream cluster. The object may not exist in the upstream cluster.
 #[derive(Debug)]
 pub(crate) struct UpstreamObject {
-    /// The upstream version, or 0 if it is unknown.
+    /// The version in the upstream cluster, or 0 if the version is unknown.
     pub(crate) at: u64,
     pub(crate) object: Option<Draft>,
 }
@@ -41,16 +43,17 @@ pub(crate) struct UpstreamObject {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalWrite {
     pub(crate) resource: ResourceKey,
-    /// The upstream object before the first local write.
+    /// The upstream state of the object before the first local write.
     pub(crate) base: Option<Arc<Stored>>,
     /// The current local object.
     pub(crate) object: Option<Arc<Stored>>,
-    /// Whether the upstream object has changed since the first local write.
+    /// Whether the object has changed in the upstream cluster since the first local write.
     pub(crate) moved: bool,
 }
 
 impl Mirror {
-    /// Records a change as a local write. A method that mirrors an upstream object removes this record afterwards.
+    /// Records that a change is a local write. A method that copies an object from the upstream cluster removes this
+    /// record again.
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -58,17 +61,17 @@ impl Mirror {
 }
 
 impl Db {
-    /// Makes this store a mirror of another cluster.
+    /// Makes this store a copy of another cluster.
     pub(crate) fn begin_mirror(&self) {
         self.lock().mirror = Some(Mirror::default());
     }
 
-    /// Returns whether this store is a mirror of another cluster.
+    /// Returns whether this store is a copy of another cluster.
     pub(crate) fn is_mirror(&self) -> bool {
         self.lock().mirror.is_some()
     }
 
-    /// Returns whether the upstream cluster determines the object's state, because it has no local write.
+    /// Returns whether the object has no local write, so that the upstream cluster determines its state.
     pub(crate) fn is_left_alone(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
@@ -77,13 +80,13 @@ impl Db {
         })
     }
 
-    /// Returns the upstream object, or its state before the first local write.
+    /// Returns the upstream state of the object, or its state before the first local write.
     pub(crate) fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
 
-    /// Returns all objects with local writes, in the order of their first writes.
+    /// Returns all objects with local writes. The order is the order of their first local writes.
     pub(crate) fn local_writes(&self) -> Vec<LocalWrite> {
         let inner = self.lock();
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
@@ -98,14 +101,14 @@ impl Db {
         written.into_iter().map(of).collect()
     }
 
-    /// Stores the state of an upstream object. Does nothing if the object has a local write or if a newer state is
-    /// known. If the collection is `followed`, its watchers are notified. Otherwise, the object becomes visible without
-    /// an event.
+    /// Stores the upstream state of an object. Does nothing if the object has a local write, or if the store contains a
+    /// newer state. If the collection is already `followed`, its watchers are notified. If not, the object becomes
+    /// visible without an event.
     pub(crate) fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Stores that the upstream cluster had no other objects than `present` in this range at version `at`.
+    /// Records that the upstream cluster had no objects other than `present` in this range at the version `at`.
     pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
@@ -142,7 +145,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // The mirror needs no entry for an absent object without a version.
+        // The mirror needs no entry for an object that does not exist and has no version.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -151,7 +154,7 @@ impl Db {
     fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
         let now = self.clock.instant();
         if followed {
-            // The removal succeeds, because no other write can change the object while the lock is held.
+            // The removal cannot fail, because no other write can change the object while the lock is held.
             if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
                 self.notify(inner, slice::from_ref(&change));
             }
@@ -178,7 +181,8 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The object keeps its upstream version, unless a local write has already used this revision.
+            // The object keeps its upstream version as its revision, unless a local write has already used this
+            // revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));
@@ -191,7 +195,7 @@ impl Db {
         Some(new)
     }
 
-    /// Notifies only the controllers, and not the watchers.
+    /// Only the controllers are notified, and the watchers are not.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

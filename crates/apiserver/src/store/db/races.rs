@@ -1,4 +1,4 @@
-//! Tests of readers and followers that run concurrently with writers.
+//! Tests of readers and followers while other threads write.
 
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
@@ -14,7 +14,8 @@ use crate::store::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The key of an object that contains the number of pods. A step that writes a pod also updates this number.
+/// The key of the object that stores the number of pods. Each step that writes a pod also updates the number
+/// of pods.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -38,7 +39,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods. Each step writes one pod together with the number of pods. Retries after conflicts.
+/// Creates pods. Each step writes one pod and the number of pods. Retries after conflicts.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");
@@ -52,13 +53,13 @@ fn write(db: &Db, writer: u64) {
                 Err(refused) => assert!(matches!(refused, Refused::Moved), "{refused:?}"),
             }
         };
-        // A writer must see its own writes.
+        // A writer must be able to read its own writes.
         assert!(db.revision() >= change.revision());
         assert_eq!(db.get(PODS, &key).map(|stored| stored.revision()), Some(change.revision()));
     }
 }
 
-/// Calls `check` repeatedly while other threads write, and once after they have finished.
+/// Calls `check` repeatedly while other threads write, and once more after they have finished.
 fn while_writing(db: &Db, mut check: impl FnMut()) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(db, writer))).collect();
@@ -103,7 +104,8 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The number of revisions between the starts of two feeds. The distance spreads the starts over the whole test.
+    // The number of revisions between the start revisions of two feeds. With this distance, the feeds start at
+    // revisions throughout the test.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

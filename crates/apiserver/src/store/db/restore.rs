@@ -1,4 +1,4 @@
-//! Restores the objects of a snapshot.
+//! Replaces the objects of a store with the objects of a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,31 +6,33 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::store::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
-/// The resource and the key of an object in the store.
+/// The resource of an object, and its key in the store.
 type StoreKey = (ResourceKey, Key);
 
-/// The maximum number of attempts to compute the difference without the lock. An attempt fails if another request
-/// writes in the meantime. If all attempts fail, the final comparison happens while the lock is held.
+/// The maximum number of attempts to compute the difference while the lock is not held. An attempt fails if another
+/// request writes to the store during it. If all attempts fail, the difference is computed while the lock is held.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// The difference between the current objects and the objects of the snapshot.
+/// The difference between the current objects and the objects in the snapshot.
 #[derive(Default)]
 struct Difference<'a> {
-    /// The current objects whose content is the same as in the snapshot.
+    /// The current objects that have the same content in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, with their revisions. They are not in the snapshot, or have different content there.
+    /// The objects that must be removed, with their revisions. Such objects do not occur in the snapshot, or have
+    /// different content in the snapshot.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Replaces all objects with the objects in `wanted`, in one step. Removes objects that are not in `wanted`, keeps
-    /// objects with the same content, and writes all others. Returns the number of writes.
+    /// Replaces all objects of the store with the objects in `wanted` in one step. Objects that are not in `wanted` are
+    /// removed. Objects with the same content are kept. All other objects are written. Returns the number of writes.
     ///
-    /// The replacement is one step, because readers must not see a partial state. For example, the garbage collector
-    /// would delete the dependents of an owner that is not restored yet. The lock is held only during the writes.
-    /// Objects are encoded and compared without the lock, unless each attempt conflicts with another write.
+    /// The replacement is a single step, because readers must not see a partial state. For example, the garbage
+    /// collector would delete the dependents of an owner that has not been restored yet. The lock is held only while
+    /// objects are written. Objects are encoded and compared without the lock, unless every attempt conflicts with
+    /// another write.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {
@@ -54,8 +56,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // Replace an object with different content by removing it and creating it again. Do all removals first, because
-        // a new object may claim values of removed objects.
+        // An object with different content is removed and then created again. All objects are removed before the first
+        // is created, because a new object may claim values of removed objects.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -69,16 +71,16 @@ impl Db {
     }
 }
 
-/// The state before the restore. It is dropped after the lock is released, because it can own the last references to
-/// many objects.
+/// The state before the restore. The old state is dropped after the lock is released, because it can own the last
+/// references to many objects.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the current objects with the objects in `wanted`. A later call compares only the objects that have
-    /// changed since the previous call.
+    /// Compares the objects in the store with the objects in `wanted`. A later call compares only the objects that have
+    /// changed since the last call.
     fn update(
         &mut self,
         db: &Db,
@@ -158,7 +160,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Each time that the restore encodes an object, another write happens.
+        // In this test, another write happens whenever the restore encodes an object.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

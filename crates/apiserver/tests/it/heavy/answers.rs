@@ -1,4 +1,4 @@
-//! Responses that are expensive to create, because an object has the maximum size or is not served in its stored form.
+//! Responses that are expensive to create. The object has the maximum size, or is not served in its stored form.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// A request with an expensive response, and the writes that create its objects.
+/// A request whose response is expensive, and the writes that create the objects for the request.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The collection of the object that the test changes while it reads a watch. Set only for watches.
+    /// The collection that contains the object which the test changes while it reads a watch. Set only for watches.
     changed: Option<&'static str>,
 }
 
@@ -90,11 +90,11 @@ impl HeavyAnswer {
         server
     }
 
-    /// Reads the response. For a watch, reads the initial events and one change.
+    /// Reads the response. If the request is a watch, reads the initial events and one change.
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // Do not parse the response, because parsing would also block this thread.
+        // The response is not parsed, because the parser would also block this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

@@ -1,4 +1,5 @@
-//! The kind Event of `events.k8s.io`. It differs from the stored form in field names and has stricter rules.
+//! The kind Event of `events.k8s.io`. In this API group, some fields have other names than in the stored form, and the
+//! rules are stricter.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Event;
 
-/// The fields with different names in the core group and in `events.k8s.io`. The core group's name is first.
+/// The fields that have different names in the core group and in `events.k8s.io`. The core group's name is first.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -159,7 +160,8 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// The immutable fields, by their names in the core group. kube-apiserver reports `reason` twice, so it occurs twice here.
+/// The immutable fields, with their names in the core group. kube-apiserver reports `reason` twice, so the list contains
+/// `reason` twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",

@@ -9,7 +9,7 @@ use crate::kinds::warnings::fractional_bytes;
 /// A container and its path in warnings.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
-/// Returns all containers of a pod, in the order of kube-apiserver's warnings. `path` is empty or ends with a dot.
+/// Returns all containers of a pod in the order of kube-apiserver's warnings. `path` is empty or ends with a dot.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let of = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
@@ -45,7 +45,8 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// The maximum number of warnings about ports. More warnings do not fit into the headers of a response.
+/// The maximum number of warnings about ports. A larger number of warnings would not fit into the headers of a
+/// response.
 const MAX_WARNINGS: usize = 1000;
 
 /// Warns about overlapping ports in all containers.
@@ -69,7 +70,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The earlier ports with one number and protocol. The index by host port finds overlaps without comparing all pairs.
+/// The earlier ports with one number and protocol. With the index by host port, overlaps are found without comparing
+/// all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -82,8 +84,8 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indexes of ports that may overlap with `port`, in order. If there are more than [`MAX_WARNINGS`]
-    /// such ports, the result is incomplete.
+    /// Returns the indexes of the ports that may overlap with `port`, in order. The result is incomplete if there are
+    /// more than [`MAX_WARNINGS`] such ports.
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MAX_WARNINGS)).collect();
@@ -109,7 +111,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about ports with the same name, because a lookup by name finds only the first port.
+/// Warns about ports that have the same name, because a lookup by name finds only the first of them.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
@@ -150,8 +152,8 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Classifies the overlap with another port of the same number and protocol. Returns `None` if the overlap needs no
-    /// warning.
+    /// Classifies the overlap with another port that has the same number and protocol. Returns `None` if the overlap
+    /// needs no warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

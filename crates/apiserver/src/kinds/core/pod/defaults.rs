@@ -34,7 +34,7 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Copies container ports to host ports, for pods with host networking. Does not change templates, because pods that are created from a
+/// For pods with host networking, copies container ports to host ports. Templates are not changed, because pods that are created from a
 /// template get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
@@ -189,7 +189,7 @@ fn fill_volume(volume: &mut Json) {
     }
 }
 
-/// Sets the defaults of volume plugins, for a pod volume or the spec of a PersistentVolume.
+/// Sets the defaults of volume plugins in a pod volume or in the spec of a PersistentVolume.
 pub(in crate::kinds) fn fill_plugins(volume: &mut Json) {
     if let Some(path) = volume.get_mut("hostPath") {
         path.set_default("type", "");

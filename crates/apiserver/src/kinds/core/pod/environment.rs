@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const VARIABLE_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
-/// The pod fields to which a variable can refer.
+/// The pod fields that an environment variable can refer to.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -62,7 +62,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Reports variables with a `fileKeyRef` to a volume that is missing or is not an emptyDir.
+/// Reports variables whose `fileKeyRef` refers to a volume that is missing or is not an emptyDir.
 pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldErrors {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");

@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use super::spec::CONTAINERS;
 
-/// Removes fields whose feature gates are off by default in a real cluster.
+/// Removes the fields whose feature gates are off by default in Kubernetes.
 pub(super) fn drop_gated_fields(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {

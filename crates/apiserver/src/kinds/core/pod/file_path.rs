@@ -11,7 +11,7 @@ pub(in crate::kinds) fn descending(path: &str, field: &str) -> FieldErrors {
     upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
 }
 
-/// Reports `..` in a path, and an absolute path.
+/// Reports an absolute path, or a path that contains `..`.
 pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if path.starts_with('/') {
@@ -21,7 +21,8 @@ pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Reports the errors of [`relative`]. Also reports names that start with `..`, because the kubelet reserves them.
+/// Reports the errors of [`relative`]. Names that start with `..` are also reported, because the kubelet reserves
+/// them.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {

@@ -1,4 +1,5 @@
-//! The changes that are allowed only for a pod with scheduling gates. Its node constraints may become stricter.
+//! The pod changes that are allowed only while the pod has scheduling gates. The node constraints of such a
+//! pod may become stricter.
 
 use pintle_json::Json;
 
@@ -11,7 +12,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes from a spec the fields that a client may change while the pod has scheduling gates.
+/// Removes all fields from a spec that a client may change while the pod has scheduling gates.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {
@@ -46,7 +47,8 @@ fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
-/// Returns whether the new term starts with all requirements of the old term. An empty term must stay empty.
+/// Returns whether the new node selector term starts with all requirements of the old term. If the old term is
+/// empty, the new term must also be empty.
 fn only_adds(new: &Json, old: &Json) -> bool {
     let parts = ["/matchExpressions", "/matchFields"];
     let had = parts.iter().any(|part| old.list(part).next().is_some());

@@ -15,7 +15,7 @@ pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> Fie
     errors
 }
 
-/// Returns the paths of the items of a list, by the names of the items.
+/// Returns the path of each item in a list by the name of the item.
 fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }
@@ -53,8 +53,8 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     all.done()
 }
 
-/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, the errors have the path of the list, without an
-/// index.
+/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, the errors contain the path of the list without
+/// an index.
 fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");
     let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;

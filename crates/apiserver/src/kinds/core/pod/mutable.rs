@@ -1,4 +1,4 @@
-//! Updates of pods and of pod subresources. This module determines which changes are allowed.
+//! Validates updates of pods and of pod subresources. This module determines which fields an update may change.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Restores the QoS class of the pod if the new status has no QoS class.
+/// Restores the pod's QoS class if the new status does not contain it.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -23,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first item of `podIPs`. If they differ, `podIP` takes precedence.
+/// Synchronizes `podIP` with the first item of `podIPs`. If the two values differ, `podIP` takes precedence.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -35,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Keeps the ephemeral containers of the new object, and restores all other fields from the old object.
+/// Restores all fields from the old object, except the ephemeral containers.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -47,8 +47,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Keeps the container resources and resize policies of the new object, and restores all other fields from the old
-/// object.
+/// Restores all fields from the old object, except the container resources and resize policies.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -113,7 +112,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice. The first validation is for mutable fields, and the second is for the
+        // kube-apiserver validates images twice. The first validation checks mutable fields, and the second checks the
         // whole container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
@@ -142,7 +141,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // The node constraints may become stricter, because the pod has scheduling gates.
+    // The pod has scheduling gates, so its node constraints may become stricter.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));
@@ -168,7 +167,8 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. Returns the error, and whether the error ends the validation.
+/// Validates a change of `activeDeadlineSeconds`. Returns the error. Also returns whether validation stops after this
+/// error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -182,7 +182,8 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Returns a map from names to items. If several items have the same name, the map contains the first item.
+/// Returns a map from the name of each item to the item. If several items have the same name, the map contains the
+/// first item.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

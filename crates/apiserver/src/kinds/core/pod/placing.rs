@@ -5,11 +5,11 @@ use pintle_json::Json;
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
-/// The field of required node affinity terms, and the field of preferred node affinity terms.
+/// The names of two fields: required and preferred node affinity terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Validates the `tolerations` in `part`, which is at `path`.
+/// Validates the `tolerations` in the object `part`, whose path is `path`.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
@@ -34,7 +34,7 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // Reject the numeric operators, because their feature gate is off.
+                // The numeric operators are rejected, because their feature gate is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],

@@ -26,7 +26,8 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template, in the same order as kube-apiserver. The path of a template must end with a dot.
+/// Returns the warnings for a pod or a template. The warnings have the same order as in kube-apiserver. If the object is a
+/// template, its path must end with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
@@ -94,11 +95,11 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated volume plugin, in a volume or in the spec of a PersistentVolume.
+/// Warns about a deprecated volume plugin in a volume or in the spec of a PersistentVolume.
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The message spells the field as in Go.
+    // The message spells the field as Go does.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -117,7 +118,7 @@ fn volumes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about duplicates in lists that server-side apply merges by key.
+/// Warns about duplicate items in lists that server-side apply merges by key.
 fn repeated(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
@@ -136,14 +137,16 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated annotation, which a field has replaced. `holder` is the pod or container that can have the field.
+/// Warns about a deprecated annotation that has been replaced by a field. `holder` is the pod or container that contains the
+/// field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about a deprecated annotation, which a field of the container has replaced. Does not warn if the pod has the same profile.
+/// Warns about a deprecated annotation that has been replaced by a field of the container. There is no warning if the pod has the
+/// same profile.
 fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));

@@ -1,9 +1,10 @@
 //! Rules for port numbers and port names.
 
-/// The error message for a port number out of range.
+/// The error message for a port number that is out of range.
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
-/// Returns the reasons why a text is not a valid port name. The same rules apply to target ports of Services.
+/// Returns the reasons why a text is not a valid port name. The same rules apply to the target ports of
+/// Services.
 pub(in crate::kinds) fn port_name_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

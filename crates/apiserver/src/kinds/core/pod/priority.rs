@@ -1,4 +1,5 @@
-//! The admission plugins of pods for priority, default tolerations and RuntimeClass.
+//! The admission plugins that handle the priority, the default tolerations and the RuntimeClass of
+//! pods.
 
 use pintle_json::{Json, json};
 
@@ -11,7 +12,8 @@ use crate::object::metadata;
 pub(in crate::kinds) const SYSTEM_CLASSES: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Applies the admission plugins Priority, DefaultTolerationSeconds and, for new pods, RuntimeClass.
+/// Applies the admission plugins Priority and DefaultTolerationSeconds. For new pods, also applies
+/// RuntimeClass.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
     match old {
         None => set_priority(context, pod)?,

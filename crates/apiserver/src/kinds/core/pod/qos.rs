@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-/// Returns the QoS class of a pod. It depends on the requests and limits of CPU and memory.
+/// Returns the QoS class of a pod. The class depends on the requests and limits for CPU and memory.
 pub(super) fn class(pod: &Json) -> &'static str {
     let containers: Vec<_> = match pod.has("/spec/resources") {
         true => vec![&pod["spec"]],

@@ -35,7 +35,7 @@ const QUOTA_RESOURCES: &[&str] = &[
 /// The resource claims of a pod.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The list of claim names for the error about an unknown claim. It is computed on first use.
+    /// The list of claim names, for errors about unknown claims. The list is computed on first use.
     listed: OnceCell<String>,
 }
 
@@ -221,8 +221,8 @@ fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<F
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// Validates the resize policies. As in kube-apiserver, most of these errors have the path of the list. Only errors about duplicates have
-/// an index.
+/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list. Only errors about duplicates
+/// contain an index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
@@ -272,7 +272,8 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error contains the names of all claims. Therefore, the errors reach their size limit, which ends the validation early.
+            // Each error contains the names of all resource claims. Therefore, many errors reach the size limit of errors, and validation
+            // stops early.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

@@ -12,7 +12,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, annotation_key_errors, 
 /// The lists of containers, in the order of validation.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Validates a pod. Does not validate most of its metadata.
+/// Validates a pod. Most of the metadata is not validated.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));

@@ -1,5 +1,5 @@
-//! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster, the kubelet serves them. This server responds as if
-//! all kubelets were unreachable.
+//! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster, the kubelet serves these subresources. This server
+//! responds as if all kubelets were unreachable.
 
 use pintle_json::{Json, json};
 
@@ -10,7 +10,7 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 use crate::request::Subresource;
 use crate::request::query::Query;
 
-/// Returns the stream of a subresource. Returns `None` if the subresource is not a stream.
+/// Returns the stream for a subresource. Returns `None` if the subresource is not a stream.
 pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {
@@ -53,7 +53,7 @@ fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(options)
 }
 
-/// The query options that `exec` and `attach` share.
+/// The query options of both `exec` and `attach`.
 fn streams(kind: &str, query: &Query) -> Json {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for name in ["stdin", "stdout", "stderr", "tty"] {
@@ -67,8 +67,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns an error for the first of these problems: the container is missing, the pod is not scheduled, the node is missing, the kubelet
-/// is unreachable. If the pod is not scheduled, a request for the log returns an empty log instead of an error.
+/// Returns an error for the first of these problems: the container does not exist, the pod is not scheduled, the node does not exist, the
+/// kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log instead of an error.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -87,7 +87,8 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// Returns an error if the named container does not exist. If no container is named, returns an error if the pod has several containers.
+/// Returns an error if the pod has no container with the given name. If no name is given, returns an error if the pod has several
+/// containers.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

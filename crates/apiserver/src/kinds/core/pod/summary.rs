@@ -77,7 +77,7 @@ impl Summary {
         summary
     }
 
-    /// Counts the init containers. Returns whether initialization is still in progress.
+    /// Counts the init containers. Returns whether the pod is still being initialized.
     fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
         let count = pod.list("/spec/initContainers").count();
         for (at, container) in pod.list("/status/initContainerStatuses").enumerate() {
@@ -104,7 +104,7 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Count ordinary init containers only during initialization. Always count sidecars.
+        // Ordinary init containers count only during initialization. Always count sidecars.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));

@@ -7,7 +7,7 @@ use crate::kinds::warnings::is_new;
 use crate::object::metadata;
 use crate::validate::{NameRule, name_errors};
 
-/// Warns if the name is not a DNS label. The names of pods and workloads become parts of host names.
+/// Warns if the name is not a DNS label. Names of pods and workloads become parts of host names.
 pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_errors(NameRule::Label, name, false);
@@ -20,7 +20,7 @@ pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     )]
 }
 
-/// Returns the warnings for a create or an update of a workload. The pod template is at the JSON pointer `pointer`.
+/// Returns the warnings for the create or update of a workload. The pod template is at the JSON pointer `pointer`.
 pub(in crate::kinds) fn on_write(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
     match old {
         None => on_create(object, pointer),
@@ -35,12 +35,13 @@ pub(in crate::kinds) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     found
 }
 
-/// Returns the warnings for an updated workload. There are no warnings if the desired state is unchanged.
+/// Returns the warnings for an updated workload. An update that does not change the desired state causes no
+/// warnings.
 pub(in crate::kinds) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 
-/// Returns the warnings for the pod template at the JSON pointer `pointer`.
+/// Returns the warnings about the pod template at the JSON pointer `pointer`.
 pub(in crate::kinds) fn of(object: &Json, pointer: &str) -> Vec<String> {
     let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
     object.at(pointer).map(|template| pod(template, &path)).unwrap_or_default()

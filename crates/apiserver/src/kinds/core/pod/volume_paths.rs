@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. `source` is empty except in projected volumes.
+/// A file in a volume. `source` is empty except for projected volumes.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -20,7 +20,7 @@ impl fmt::Display for File {
     }
 }
 
-/// Warns about files of a volume with overlapping paths.
+/// Warns about overlapping file paths in one volume.
 pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {
@@ -49,13 +49,14 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum total length of the messages about one volume, in bytes. A response cannot contain longer
-/// warnings anyway.
+/// The approximate maximum total length of the messages about one volume, in bytes. Longer messages would not fit
+/// into a response.
 const MAX_BYTES: usize = 64 << 10;
-/// The search stops after approximately this number of pairs.
+/// The approximate number of pairs after which the search stops.
 const MAX_PAIRS: usize = 10_000;
 
-/// Returns a message for each pair of files whose paths are equal or nested. The pairs are ordered by the later file.
+/// Returns a message for each pair of files whose paths are equal or nested. The pairs are ordered by the second file
+/// of each pair.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {
@@ -64,8 +65,8 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // After sorting, each path comes after its ancestors. All paths between an ancestor and the path are also
-    // descendants of the ancestor.
+    // After sorting, a path comes after its ancestors. All paths between an ancestor and one of its descendants are
+    // also descendants of this ancestor.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {

@@ -1,4 +1,4 @@
-//! Validates volume plugins, for pod volumes and PersistentVolumes.
+//! Validates volume plugins in pod volumes and PersistentVolumes.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ static QUALIFIED: LazyLock<Option<Regex>> =
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
 
-/// Returns the required fields of a plugin.
+/// Returns the fields that a plugin requires.
 fn required_fields(plugin: &str) -> &'static [&'static str] {
     match plugin {
         "nfs" => &["server", "path"],
@@ -146,7 +146,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
 /// Returns the reason why a text is not the name of an iSCSI node.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. It can be any single character, as in kube-apiserver.
+        // Skip the separator. As in kube-apiserver, the separator can be any single character.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

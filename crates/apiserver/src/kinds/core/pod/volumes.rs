@@ -12,7 +12,7 @@ use crate::validate::{
     FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors,
 };
 
-/// The valid volumes of a pod, by name.
+/// The valid volumes of a pod, keyed by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
 
 /// The volume sources, in the order of validation.
@@ -51,7 +51,7 @@ const VOLUME_SOURCES: &[&str] = &[
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Returns the errors of all volumes, and the valid volumes.
+/// Returns the errors of all volumes. Also returns the valid volumes.
 pub(super) fn errors<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldErrors, Volumes<'a>) {
     let (mut errors, mut good) = (FieldErrors::default(), Volumes::new());
     let made: HashSet<String> = match owner {
@@ -127,7 +127,8 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // Errors about items have the path of the source without an index, as in kube-apiserver.
+            // As in kube-apiserver, errors about items contain the path of the source without an
+            // index.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }
@@ -144,7 +145,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
     }
 }
 
-/// Validates a `hostPath`, for pod volumes and PersistentVolumes.
+/// Validates the `hostPath` of a pod volume or PersistentVolume.
 pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldErrors {
     let check = Check::at(object, field).required("path");
     match object.text("/path") {
