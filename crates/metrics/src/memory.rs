@@ -250,7 +250,7 @@ impl Cell {
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+    // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -34,10 +34,10 @@
 //! # Main types
 //!
 //! - [`RestClient`] connects to one API server. A [`ClientConfig`](pintle_meta::ClientConfig) describes the server.
-//! - [`Request`] is one request. Chained setters build it, and methods such as [`send`](Request::send) send it. The
-//!   result is a [`Response`], a [`ByteStream`] or a [`Watch`].
-//! - [`Api`] is the typed client of one resource. It implements [`ListWatch`](pintle_meta::ListWatch) for reflectors
-//!   and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
+//! - [`Request`] is one request. Chained setters build a request, and methods such as [`send`](Request::send) send it.
+//!   The result is a [`Response`], a [`ByteStream`] or a [`Watch`].
+//! - [`Api`] is the typed client of one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
+//!   reflectors and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
 //! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] resumes
 //!   a watch after it ends.
 //! - [`Watcher`] is a list and its changes as one stream, without a cache.

@@ -1,4 +1,4 @@
-//! A running command in a container.
+//! A command that runs in a container.
 
 use std::fmt;
 use std::io;
@@ -18,17 +18,18 @@ use crate::websocket::WebSocket;
 /// A command in a container, with its streams. [`Api::exec`](crate::Api::exec) and [`Api::attach`](crate::Api::attach)
 /// return it.
 ///
-/// Take the streams out of the fields, as with [`tokio::process::Child`]. A field is `None` if the stream was not
-/// requested.
+/// Take the streams out of the fields of this type, as with [`tokio::process::Child`]. A field is `None` if the stream
+/// was not requested.
 ///
 /// - **Backpressure**: at most 64 KiB plus one message are buffered for each stream. All streams share one connection,
-///   so the server waits while the buffer of one stream is full. Read stdout and stderr concurrently, or drop the
-///   stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+///   so the server waits while the buffer of one stream is full. Read stdout and stderr concurrently, or drop a stream
+///   that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
 /// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the input of the command. Servers
-///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which does not support this. With such a server, the
-///   command does not see the end of its input, and shutting down `stdin` returns an error.
+///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With such a
+///   server, the command does not see the end of its input, and shutting down `stdin` returns an error.
 /// - **End of the connection**: the connection ends when the process and all of its streams are dropped. Input that was
-///   written but not flushed can then be lost. A command without a terminal may continue to run in the container.
+///   written but not flushed can be lost when the connection ends. A command without a terminal may continue to run in
+///   the container.
 /// - **Lost connections**: a read returns an error. If a read returns the end of the output, the output is always
 ///   complete.
 ///

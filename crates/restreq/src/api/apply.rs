@@ -1,4 +1,4 @@
-//! Request bodies of writes, and server-side apply.
+//! Server-side apply, and the request bodies of writes.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
-    /// with a different value, unless the options force the apply. Returns any other error of a request.
+    /// with a different value, unless the options force the apply. Returns another error if the request fails for
+    /// another reason.
     ///
     /// # Examples
     ///
@@ -49,11 +50,11 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
-    /// Applies the status of an existing object: see [`apply`](Self::apply).
+    /// Applies the status of an existing object, as [`apply`](Self::apply) does for the whole object.
     ///
     /// # Errors
     ///
-    /// The same as for [`apply`](Self::apply), or `NotFound`.
+    /// Returns the same errors as [`apply`](Self::apply), and `NotFound` if the object does not exist.
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -72,7 +73,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a write. Adds apiVersion and kind if the type does not serialize them. Most Rust types do not.
+    /// Sets the body of a create or update request. Adds apiVersion and kind if the type does not serialize them. Most
+    /// Rust types do not.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -98,7 +100,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound`, or any error of a request.
+    /// Returns `NotFound`, or another error if the request fails.
     pub async fn applied(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -112,7 +114,7 @@ impl<T> Api<T> {
         Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
     }
 
-    /// Returns the body of a patch. An apply must have apiVersion and kind.
+    /// Returns the body of a patch. The body of an apply patch must have apiVersion and kind.
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {
         match patch {
             Patch::Apply(body) => {

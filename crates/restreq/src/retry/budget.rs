@@ -36,7 +36,7 @@ impl Budget {
 
     /// Takes one retry from the budget. Returns whether the budget was not empty.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         let Account { mut retries, at } = account.unwrap_or(Account { retries: MOST, at: now });
         retries += self.requests.swap(0, Ordering::Relaxed) as f64 * WITH_A_REQUEST;

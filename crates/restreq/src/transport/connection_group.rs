@@ -234,7 +234,7 @@ impl ConnectionGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

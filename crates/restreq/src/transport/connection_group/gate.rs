@@ -37,7 +37,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        // A panic under this lock leaves no partial changes, so a poisoned lock can be used.
+        // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
         self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
