@@ -125,7 +125,7 @@ impl EventBroadcaster {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start_recording_to_sink(&self, api: impl ObjectApi<Event>) {
         let sink = self.core_sink(api);
         self.start(|events| sink.run(events));
@@ -143,7 +143,7 @@ impl EventBroadcaster {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start_recording_series_to_sink(&self, api: impl ObjectApi<SeriesEvent>, fallback: impl ObjectApi<Event>) {
         let sink = SeriesSink {
             api,

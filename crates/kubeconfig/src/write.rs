@@ -1,4 +1,4 @@
-//! Writes changes to the files. Writes only changed entries, each to the file from which it was read.
+//! Writes changes to the files. Writes only the changed entries, each to the file from which it was read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -14,19 +14,19 @@ impl Files {
     /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file
     /// from which it was read.
     ///
-    /// - New entries and the current context go to the first file that exists, or to the first file if none exists.
-    ///   Changes of extensions and of unknown fields also go to that file, because the file they were read from is not
-    ///   known.
-    /// - Unchanged entries are kept. If a file is written, its comments, anchors and repeated keys are lost, and its
+    /// - New entries and the current context are written to the first file that exists, or to the first file if none
+    ///   exists. Changes of extensions and of unknown fields are also written to that file, because the file from which
+    ///   they were read is not known.
+    /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost, and its
     ///   encoding becomes UTF-8.
-    /// - A file is written in place, as kubectl does. Its owner, mode, inode and links stay the same. A new file has
-    ///   the mode 0600. Missing directories are created.
-    /// - The file is not truncated before the write. After a crash, the file contains the old or the new content. There
-    ///   is one exception: after a crash during the single write, the file can contain a mixture of both. A reader
-    ///   without the lock can also see this mixture for a short time. kubectl truncates the file first, so after a
-    ///   crash of kubectl the file can be empty or incomplete.
-    /// - If the list contains several names of one file, such as links or relative paths, the file is written only
-    ///   once, under its first name.
+    /// - A file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A new
+    ///   file is created with the mode 0600. Missing directories are created.
+    /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
+    ///   the new content. There is one exception: after a crash during the single write, the file can contain a mixture
+    ///   of both. A process that reads the file without the lock can also see this mixture for a short time. kubectl
+    ///   truncates the file first, so after a crash of kubectl the file can be empty or incomplete.
+    /// - If several names in the list refer to the same file, for example because of links or relative paths, the file
+    ///   is written only once, under the first name.
     /// - Each file is locked by a file `FILE.lock` next to it. Other programs that use this lock, such as kubectl,
     ///   cannot write the file at the same time. If `change` panics, the locks are removed, and no file is written.
     ///

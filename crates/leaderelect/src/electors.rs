@@ -100,7 +100,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, config: LeaseGroupConfig) -> Result<Self, InvalidConfig> {
         let common = config.labels.clone();
         Self::start_with(api, namespace, config, &common, |_| {})

@@ -132,7 +132,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         if config.electors.election.coordinated {
             return Err(InvalidConfig::CoordinatedShards);

@@ -72,7 +72,7 @@ impl Request {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with timers if the request needs a timer. A timer is needed for a deadline, for
+    /// Panics if called outside of a tokio runtime with timers if the request needs a timer. A timer is needed for a deadline, for
     /// a pause before a retry and for reading a credential file.
     ///
     /// # Cancel safety

@@ -136,7 +136,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under these locks leaves no partial changes, so poisoned locks can be used.
+    // A panic while one of these locks is held leaves the data consistent, so poisoned locks can still be used.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

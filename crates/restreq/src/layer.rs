@@ -74,7 +74,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A panic in `clone` leaves no partial changes, so a poisoned lock can be used.
+                // A panic in `clone` leaves the data consistent, so a poisoned lock can still be used.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;

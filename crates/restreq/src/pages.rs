@@ -127,7 +127,7 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     #[must_use]
     pub fn read_ahead(self, pages: NonZeroUsize) -> Self {
         let Source::Server(mut cursor) = self.0 else { return self };

@@ -33,8 +33,8 @@ use crate::websocket::WebSocket;
 /// - **Lost connections**: a read returns an error. If a read returns the end of the output, the output is always
 ///   complete.
 ///
-/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends with the
-/// connection.
+/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends when the
+/// connection ends.
 ///
 /// # Examples
 ///
@@ -60,25 +60,25 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The input of the command.
     pub stdin: Option<ProcessInput>,
-    /// The output of the command. With a terminal, it includes the error output.
+    /// The output of the command. With a terminal, this stream also contains the error output.
     pub stdout: Option<ProcessOutput>,
     /// The error output of the command. `None` with a terminal.
     pub stderr: Option<ProcessOutput>,
-    /// The terminal, if the options requested one.
+    /// A handle for the terminal, if the options requested a terminal.
     pub terminal: Option<Terminal>,
     connection: Connection,
     request: Arc<RequestLine>,
     protocol: &'static str,
 }
 
-/// The input of a command. Dropping it closes the input: see [`AttachedProcess`].
+/// The input of a command. Dropping this value closes the input: see [`AttachedProcess`].
 ///
 /// # Cancel safety
 ///
 /// A write that returns `Pending` has accepted no data.
 pub struct ProcessInput(Sender);
 
-/// One output of a command. Dropping it discards all further output.
+/// One output of a command. Dropping this value discards all further output.
 ///
 /// # Cancel safety
 ///
@@ -99,10 +99,11 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// The whole output of a command. `Debug` shows only its size, because it can be a secret.
+/// The complete output of a command that has ended. `Debug` shows only the size of the output, because the output can
+/// be a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The output. With a terminal, it includes the error output.
+    /// The output. With a terminal, this output also contains the error output.
     pub stdout: Vec<u8>,
     /// The error output.
     pub stderr: Vec<u8>,
@@ -146,8 +147,8 @@ pub enum ExecError {
         /// The server's status.
         status: Box<Status>,
     },
-    /// The command could not be started, or was interrupted. For example, the container does not exist, or its node is
-    /// not reachable.
+    /// The command could not be started, or was interrupted. For example, the container does not exist, or the node of
+    /// the pod is not reachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -158,7 +159,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Returns the exit code, if the command ended with one.
+    /// Returns the exit code of the command, if the command ended with an exit code.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::ExitCode { code, .. } => Some(*code),
@@ -166,7 +167,7 @@ impl ExecError {
         }
     }
 
-    /// Returns the server's status, if it arrived.
+    /// Returns the server's status for the command, if the status arrived.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
@@ -226,22 +227,24 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. First drops the streams that are still in the fields. This closes the input and
-    /// discards the output. To use a stream longer, take it out of its field first.
+    /// Waits until the command ends. The method first drops the streams that are still in the fields of this value.
+    /// Dropping these streams closes the input and discards the output. To use a stream longer, take it out of its
+    /// field before this call.
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] for an exit code other than 0, or the error that prevented a status.
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0, or another error if the status of the command is
+    /// unknown.
     ///
     /// # Cancel safety
     ///
-    /// The status is not lost: a later call returns it. The streams are dropped.
+    /// The status of the command is not lost: a later call returns it. The streams are dropped.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
     }
 
-    /// Closes the input, and reads the output until the command ends. Stores the whole output in memory.
+    /// Closes the input, and reads the output until the command ends. The method stores the whole output in memory.
     ///
     /// # Errors
     ///
@@ -272,9 +275,9 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the result of the command, or `None` if it is not known yet.
+/// Returns the result of the command, or `None` if the result is not known yet.
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
-    // The status can arrive in several messages.
+    // The server can send the status in several messages.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
         return Some(judge(request, status));
     }
@@ -304,7 +307,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the size of the terminal. If an earlier size has not been sent yet, the new size replaces it.
+    /// Changes the size of the terminal. If an earlier size has not been sent yet, only the new size is sent.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Resource lookups, and the discovery requests that they send.
+//! Tests of resource lookups, and of the discovery requests that lookups send.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,8 +14,8 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves aggregated discovery in two documents. The group of widgets and its preferred version appear only after some
-/// requests.
+/// Serves aggregated discovery as two documents. The group of widgets and its preferred version appear only after a
+/// number of requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",

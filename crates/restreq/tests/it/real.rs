@@ -42,7 +42,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// Returns the configuration of the real server. Without one, prints a message and returns `None`.
+/// Returns the client configuration for the real server. If none is configured, prints a message and returns `None`.
 #[allow(clippy::print_stderr)]
 pub(crate) fn config() -> Option<ClientConfig> {
     let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {

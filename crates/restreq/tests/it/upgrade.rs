@@ -1,4 +1,4 @@
-//! WebSocket handshakes: refusals, retries, TLS, credentials, proxies and layers.
+//! Tests of WebSocket handshakes: refusals, retries, TLS, credentials, proxies and layers.
 
 use std::time::Duration;
 
@@ -171,7 +171,7 @@ async fn exec_passes_a_layer() {
     assert_eq!(server.await.unwrap().as_deref(), Some("seen"));
 }
 
-/// Adds a header to each request.
+/// A layer that adds a header to each request.
 #[cfg(feature = "tower")]
 #[derive(Clone)]
 struct Marking(pintle_restreq::TransportService);
