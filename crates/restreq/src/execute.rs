@@ -72,8 +72,8 @@ impl Request {
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime with timers if the request needs a timer. A timer is needed for a deadline, for
-    /// a pause before a retry and for reading a credential file.
+    /// Panics if the request needs a timer and the method is called outside of a tokio runtime with timers enabled. A timer
+    /// is needed for a deadline, for a pause before a retry and for reading a credential file.
     ///
     /// # Cancel safety
     ///
