@@ -241,7 +241,7 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Stores the object of a response. Returns the signal for the machine.
+    /// Stores the object that a response contains. Returns the signal to pass to the machine.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -265,7 +265,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict, because the machine then reads the lock again, which returns the object.
+                // Report a conflict. The machine then reads the lock again, and this read returns the object.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -276,8 +276,8 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Stores the object of a watch event. An older object than the stored one is ignored, because the machine may be about to replace the
-    /// newer version.
+    /// Stores the object that a watch event contains. An object that is older than the stored one is ignored, because the machine may
+    /// be about to replace the newer version.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -298,7 +298,7 @@ impl<L: Lock> Contest<L> {
         Failure::from(error)
     }
 
-    /// Logs the first failure of each kind as a warning, and repeated failures at debug level.
+    /// Logs the first failure of each kind as a warning, and repetitions of this failure at debug level.
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
@@ -331,12 +331,12 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // Sending fails only if the elector was dropped, and then this task is about to be aborted.
+        // Sending fails only if the elector was dropped, and in that case this task is about to be aborted.
         let _ = self.notices.send(notice);
     }
 }
 
-/// Splits an event of the lock into the message for the machine, and the object in the event.
+/// Splits a watch event of the lock into the message for the machine and the object that the event contains.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {

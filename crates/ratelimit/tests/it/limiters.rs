@@ -15,7 +15,8 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// Checks the delays when "one" fails five times and "two" twice, and when "one" is forgotten and fails once more.
+/// Checks the delays when "one" fails five times and "two" fails twice, and when "one" is forgotten and fails once
+/// more.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
@@ -76,7 +77,7 @@ fn l4_max_of_no_limiters_is_zero() {
     assert_eq!((limiter.when(&"one", now), limiter.num_requeues(&"one", now)), (Duration::ZERO, 0));
 }
 
-/// A limiter that returns 5 ms for the first hundred calls, and then 1000 s.
+/// A limiter that returns 5 ms for the first hundred calls, and 1000 s for all later calls.
 struct Stepped(u32);
 
 impl RateLimiter<&'static str> for Stepped {
@@ -110,7 +111,7 @@ fn default_controller_limiter_uses_the_longer_delay() {
     assert_eq!(limiter.when(&100, now), 100 * MS);
     assert_eq!(limiter.when(&101, now), 200 * MS);
     assert_eq!(limiter.num_requeues(&100, now), 1);
-    // The first 18 delays are below the cap. The 19th failure reaches it.
+    // The first 18 delays are shorter than the cap. The 19th failure reaches it.
     let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
     assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
 }
@@ -124,7 +125,7 @@ fn bucket_limiter_stores_no_items() {
     assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
 }
 
-/// A limiter that remembers its items until `forget` is called.
+/// A limiter that remembers each item until `forget` is called for it.
 #[derive(Clone, Default)]
 struct Remembers(Arc<Mutex<BTreeSet<u32>>>);
 
@@ -152,7 +153,7 @@ fn forget_is_called_for_expired_items() {
     assert!(kept <= 64, "{kept} items");
 }
 
-/// A limiter for a single item. It counts the delays until `forget` is called.
+/// A limiter that is used for a single item. The limiter counts the delays until `forget` is called.
 struct Counts(u32);
 
 impl RateLimiter<u32> for Counts {
@@ -199,7 +200,7 @@ fn failures_expire_after_their_time() {
     for item in 0..1000 {
         limiter.when(&item, clock.now());
     }
-    // The expiry time starts at the end of the delay.
+    // The time until the failures expire starts at the end of the delay.
     clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
     clock.advance(NANO);
