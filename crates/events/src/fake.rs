@@ -39,8 +39,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake recorder. The buffer contains up to `buffer` events until a test takes them. `buffer` is at least
-    /// 1.
+    /// Creates a fake recorder. The buffer contains up to `buffer` events until a test takes them. If `buffer` is 0,
+    /// it counts as 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));

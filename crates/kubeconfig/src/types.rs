@@ -210,7 +210,7 @@ pub struct Exec {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// The environment variables to set for the program in addition to those of this process.
+    /// The environment variables to set for the program in addition to the variables of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
     /// A message that is shown to the user if the program is not installed.

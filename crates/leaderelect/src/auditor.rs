@@ -49,7 +49,7 @@ impl<L: Lock> LockAuditor<L> {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Observes the lock until `stop` is cancelled, and reports each finding as soon as it is detected. Failed reads
+    /// Observes the lock until `stop` is cancelled, and reports each finding immediately after its detection. Failed reads
     /// and watches are logged and retried. A change that happens between a failure and the next successful read or
     /// watch is not detected.
     ///

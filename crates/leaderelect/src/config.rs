@@ -61,8 +61,8 @@ pub struct LeaderElectionConfig {
     /// the lock until the end of its term does not wait either.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. Default: `false`. The candidate of this
-    /// elector must have the same `identity`. If `true`, the elector neither creates the lock nor takes it from another holder. The
-    /// elector leads when the control plane has written its identity into the lock as the holder. When the lock names another preferred
+    /// elector must have the same `identity`. If `true`, the elector does not create the lock, and does not take it from another holder.
+    /// The elector leads when the control plane has written its identity into the lock as the holder. When the lock names another preferred
     /// holder, the elector stops renewing, asks the work to end, and then gives up the lock. The control plane compares the time of day
     /// in the last renewal with its own, to decide whether the lock has expired. Therefore, the differences between the clocks of the
     /// contenders and of the control plane must be smaller than `lease_duration` minus `renew_deadline`. Otherwise two contenders can

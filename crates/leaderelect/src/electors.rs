@@ -29,7 +29,7 @@ use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock
 pub struct LeaseGroupConfig {
     /// The labels of the leases in the group. The group's watch selects leases by these labels, and each write adds the
     /// labels to the lease. The default is no labels. Without labels, the group watches all leases of the namespace,
-    /// including those of other programs.
+    /// including the leases of other programs.
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests in flight at the same time. The default is 8. The actual maximum is this value or
     /// half the number of electors, whichever is larger. With this maximum, no term is lost only because requests wait

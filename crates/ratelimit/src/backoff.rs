@@ -37,7 +37,7 @@ pub struct Backoff {
     steps: u32,
 }
 
-/// The configuration of a [`Backoff`]. The default values are those of client-go's reflector. With these values, the first delay is
+/// The configuration of a [`Backoff`]. The default values come from client-go's reflector. With these values, the first delay is
 /// 0.8 s. The delay doubles with each failure up to 30 s, and the jitter adds up to 100 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {

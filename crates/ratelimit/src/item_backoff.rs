@@ -33,7 +33,7 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The default values are those of the kubelet for crashing containers. With these
+/// The configuration of an [`ItemBackoff`]. The default values come from the kubelet's back-off for crashing containers. With these
 /// values, the first backoff is 10 s, and the backoff doubles up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {

@@ -356,9 +356,9 @@ impl Request {
         self
     }
 
-    /// Disables rate limiting and back-off for this request, even after an error. Neither the client's limiter and
-    /// back-off nor those that were set on this request earlier apply. Use this method for urgent requests, such as
-    /// lease renewals.
+    /// Disables rate limiting and back-off for this request, even after an error. This applies to the limiter and
+    /// the back-off of the client, and to a limiter and a back-off that were set on this request earlier. Use this method
+    /// for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self

@@ -19,8 +19,8 @@ use crate::{Error, Request};
 /// A WebSocket over one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;
 
-/// The maximum size of a received message, in bytes. Servers send messages of at most 32 KiB, so the limit leaves a
-/// large margin.
+/// The maximum size of a received message, in bytes. Servers send at most 32 KiB in one message. The limit is
+/// much higher, so that servers with larger messages also work.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
 /// The size of the buffer for each direction. Servers send at most 32 KiB in one message.
 const BUFFER: usize = 64 << 10;

@@ -57,7 +57,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
         // The stored record belongs to the lost term, so the machine takes the lock again. The time of day was set back, so the machine
-        // takes the lock in the same second as that of the first write.
+        // takes the lock in the second of its first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);

@@ -6,7 +6,7 @@ use super::RateLimiter;
 
 /// A limiter that doubles the delay with each failure: `base * 2^failures`, at most `max`.
 ///
-/// The default values are those of controller-runtime: delays from 5 ms to 1000 s. The integer arithmetic saturates, so there is no
+/// The default values come from controller-runtime: delays from 5 ms to 1000 s. The integer arithmetic saturates, so there is no
 /// overflow for any number of failures. If `base` is zero, every delay is zero.
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! The URL of a request, both as it is sent and as errors and logs show it.
+//! The URL of a request, in the form that is sent and in the form for errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
