@@ -18,7 +18,7 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event is about. This object is in the namespace of the event, or is cluster-scoped.
+    /// The object that the event is about. The object is in the namespace of the event, or is cluster-scoped.
     #[serde(default)]
     pub involved_object: ObjectReference,
     /// The reason of the event: one word in upper camel case.
@@ -168,7 +168,7 @@ pub struct EventSource {
     pub host: String,
 }
 
-/// The type of an event. It shows whether the event needs attention.
+/// The type of an event. The type shows whether the event needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// Information only.

@@ -8,7 +8,7 @@ use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. If there are several sinks, each event is counted once for each sink. This count
+    /// The number of recorded events. If there are several sinks, each event is counted once for each sink. The count
     /// is the sum of the other fields except `combined`, plus the number of queued events.
     pub recorded: u64,
     /// The number of events that were created on the server.

@@ -43,9 +43,9 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 pub struct Overrides {
     /// The context. It replaces `current-context`.
     pub context: Option<String>,
-    /// The cluster. This cluster replaces the cluster of the context, and must exist.
+    /// The cluster. The cluster in this field replaces the cluster of the context, and must exist.
     pub cluster: Option<String>,
-    /// The user. This user replaces the user of the context, and must exist.
+    /// The user. The user in this field replaces the user of the context, and must exist.
     pub user: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
@@ -65,10 +65,10 @@ pub struct Overrides {
     pub client_certificate: Option<PathBuf>,
     /// The path of the file with the private key of the client's certificate.
     pub client_key: Option<PathBuf>,
-    /// The bearer token. This token replaces the token and the token file of the user.
+    /// The bearer token. A token in this field replaces the token and the token file of the user.
     pub token: Option<Secret>,
-    /// The path of a file that contains the bearer token. This file replaces the token and the token file of the user.
-    /// If `token` is also set, the client uses `token` first and reads later tokens from the file.
+    /// The path of a file that contains the bearer token. A file in this field replaces the token and the token file of
+    /// the user. If `token` is also set, the client uses `token` first and reads later tokens from the file.
     pub token_file: Option<PathBuf>,
     /// The user name for basic authentication.
     pub username: Option<String>,
@@ -78,7 +78,7 @@ pub struct Overrides {
     pub impersonate: Option<String>,
     /// The UID to impersonate. This field requires a user name to impersonate.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. These groups require a user name to impersonate.
+    /// The groups to impersonate. Groups require a user name to impersonate.
     pub impersonate_groups: Vec<String>,
     /// The extra attributes to impersonate. Each attribute replaces the attribute with the same name in the files.
     /// Attributes require a user name to impersonate.

@@ -23,10 +23,10 @@ impl Files {
     ///   file is created with the mode 0600. Missing directories are created.
     /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
     ///   the new content. There is one exception: after a crash during the single write, the file can contain a mixture
-    ///   of both. A process that reads the file without the lock can also see this mixture for a short time. kubectl
-    ///   truncates the file first, so after a crash of kubectl the file can be empty or incomplete.
-    /// - If several names in the list refer to the same file, for example because of links or relative paths, the file
-    ///   is written only once, under the first name.
+    ///   of old and new content. A process that reads the file without the lock can also see such a mixture for a short
+    ///   time. kubectl truncates the file first, so after a crash of kubectl the file can be empty or incomplete.
+    /// - The list may contain several names for the same file, such as links or relative paths. Such a file is written
+    ///   only once, under the first name.
     /// - Each file is locked with a lock file `FILE.lock` in the same directory. Other programs that use such lock
     ///   files, such as kubectl, cannot write the file at the same time. If `change` panics, the lock files are
     ///   removed, and no file is written.

@@ -1,4 +1,4 @@
-//! The auditor's logic as a state machine. Its inputs are observations of the lock, and its outputs are findings. The
+//! The auditor's logic as a state machine. The inputs are observations of the lock, and the outputs are findings. The
 //! state machine does no I/O and reads no clock.
 
 mod finding;
@@ -224,7 +224,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // This finding was already reported when the term began.
+                // The finding about the missing duration was already reported when the term began.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),

@@ -86,8 +86,8 @@ impl LeaseCandidateSpec {
 }
 
 /// Takes part in a coordinated election (KEP-4355) as a candidate. The candidate publishes a [`LeaseCandidate`], renews
-/// it, and answers pings of the control plane. It corresponds to client-go's `leaderelection.LeaseCandidate`, created
-/// by `NewCandidate`.
+/// it, and answers pings of the control plane. This type corresponds to client-go's `leaderelection.LeaseCandidate`,
+/// created by `NewCandidate`.
 ///
 /// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector that has the same
 /// identity. The server needs the feature gate `CoordinatedLeaderElection`. Kubernetes has the API `v1alpha2` since

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 /// The values of all clocks of a process, read at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// The time since a fixed moment, on a clock that cannot be set. This clock continues to run while the machine is
+    /// The time since a fixed moment, on a clock that cannot be set. The clock continues to run while the machine is
     /// suspended.
     pub boot: Duration,
-    /// The time since a fixed moment, on a clock that cannot be set. This clock stops while the machine is suspended.
+    /// The time since a fixed moment, on a clock that cannot be set. The clock stops while the machine is suspended.
     pub monotonic: Duration,
-    /// The time of day. It can jump forward or back.
+    /// The time of day. The time of day can jump forward or back.
     pub wall: Timestamp,
 }
 

@@ -70,8 +70,8 @@ pub struct LeaderElectionConfig {
     pub coordinated: bool,
     /// The seed of the jitter. `None` uses a random seed.
     pub seed: Option<u64>,
-    /// The metrics provider for this elector. It is used until the elector is dropped. `None` disables metrics. Each
-    /// metric has the label `name`, which contains the name of the lock:
+    /// The metrics provider for this elector. The elector uses the provider until the elector is dropped. `None`
+    /// disables metrics. Each metric has the label `name`, which contains the name of the lock:
     ///
     /// | name | kind | value |
     /// |---|---|---|

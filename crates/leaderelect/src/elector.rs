@@ -230,7 +230,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The contest ended without a result and without a panic. This happens only when the runtime shuts down.
+            // The contest ended without a result and without a panic. Such an end happens only when the runtime shuts
+            // down.
             Err(_) => {
                 if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
@@ -276,9 +277,9 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for `work`, and reports new leaders while it waits. Returns `None` if the contest has ended. This happens only
-/// after a panic. If `new_leader` panics, the panic is resumed after `work` was dropped. Otherwise, a panic during that
-/// drop would be a second panic and would abort the process.
+/// Waits for `work`, and reports new leaders while it waits. Returns `None` if the contest has ended. The contest ends
+/// early only after a panic. If `new_leader` panics, the panic is resumed after `work` was dropped. Otherwise, a panic
+/// during that drop would be a second panic and would abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -338,8 +339,8 @@ impl<T> OpenTerm<'_, T> {
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Reports the end of the term to the event hook and to the callback. Both functions are called, even if one of
-    /// them panics.
+    /// Reports the end of the term to the event hook and to the callback. The event hook and the callback are both
+    /// called, even if one of them panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());

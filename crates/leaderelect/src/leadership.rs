@@ -114,7 +114,7 @@ impl Leadership {
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // This variable is declared after the permit, so the work is dropped before the permit.
+        // The pinned work is declared after the permit, so it is dropped before the permit.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),

@@ -44,13 +44,13 @@
 //!
 //! # What is guaranteed, and what is not
 //!
-//! The work of two electors with different identities does not overlap if the rates of their clocks differ by a factor
-//! of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline is
-//! computed from the time at which the last stored renewal was *sent*. A renewal whose response is pending does not
-//! extend the deadline. In this guarantee, work means code that runs [inside](Leadership::run) a leadership or holds a
-//! [permit](Leadership::permit), in any task or thread. The deadline passes as soon as one of the three [clocks](Now)
-//! reaches it. Therefore, the term is already over when a machine wakes from a suspend. The term is also over when a
-//! paused virtual machine resumes and its time of day is corrected.
+//! The work of two electors with different identities does not overlap if their clocks run at similar rates: the rates
+//! must differ by a factor of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not
+//! matter. The deadline is computed from the time at which the last stored renewal was *sent*. A renewal whose response
+//! is pending does not extend the deadline. In this guarantee, work means code that runs [inside](Leadership::run) a
+//! leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline passes as soon as one of the
+//! three [clocks](Now) reaches it. Therefore, the term is already over when a machine wakes from a suspend. The term is
+//! also over when a paused virtual machine resumes and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
 //! a lease has expired. Therefore, in a coordinated election, differences between the clocks also matter.

@@ -20,7 +20,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// # Examples
 ///
-/// This example shows an in-memory lock, and an election with it:
+/// The example shows an in-memory lock and an election that uses it:
 ///
 /// ```
 /// use pintle_leaderelect::{

@@ -131,7 +131,8 @@ struct Leading {
     yielding: bool,
     /// Whether the work was asked to end in favor of another contender, so that the lock must be released.
     gives_up: bool,
-    /// A lock of another contender that the watch reported. It is kept until a read shows the current state.
+    /// A lock of another contender that the watch reported. The machine keeps this lock until a read shows the current
+    /// state.
     foreign: Option<Box<Observation>>,
 }
 
@@ -241,8 +242,8 @@ impl Machine {
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// Makes the machine release the lock after the work has ended, even without `release_on_cancel`. This method must
-    /// be called before the work has ended.
+    /// Makes the machine release the lock after the work has ended, even without `release_on_cancel`. Call this method
+    /// before the work has ended.
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;

@@ -1,4 +1,4 @@
-//! The metrics of an elector. They have client-go's names where client-go has them.
+//! The metrics of an elector. If client-go has the same metric, the metric has the same name as in client-go.
 
 use std::any::Any;
 

@@ -27,9 +27,9 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///   accepted, each based on the version that was read. If a half has changed since the read, the write is rejected.
 ///   Unlike client-go, the lock never takes over a half that another contender has changed.
 /// - If the halves name different holders, the reported holder is [`UNKNOWN_LEADER`]. All contenders then wait until both halves have
-///   been unchanged for a whole lease duration. Such a difference occurs after a write that changed only one half because of a crash
-///   or a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no contender
-///   leads for one lease duration.
+///   been unchanged for a whole lease duration. The halves name different holders after a write that changed only one half because of
+///   a crash or a rejection. The error of such a write has [`earlier_may_have_acted`](ApiError::earlier_may_have_acted) set, and no
+///   contender leads for one lease duration.
 /// - If both halves have the same holder but one half lacks the last renewal, the merged record has no `renew_time`.
 ///   Therefore, the merged record is never confused with a record that both halves accepted.
 /// - The fencing [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to
@@ -169,8 +169,8 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of the two halves with a plus sign. This is unambiguous, because a uid or a resourceVersion never
-/// contains a plus sign.
+/// Joins the versions of the two halves with a plus sign. The result is unambiguous, because a uid or a resourceVersion
+/// never contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));

@@ -13,7 +13,7 @@ use pintle_meta::MicroTime;
 pub struct LeaderElectionRecord {
     /// The holder. Empty if the lock is free.
     pub holder_identity: String,
-    /// How many seconds a candidate must observe an unchanged record before it takes over. This number is zero or negative if
+    /// How many seconds a candidate must observe an unchanged record before it takes over. The number is zero or negative if
     /// the writer did not set a duration.
     pub lease_duration_seconds: i32,
     /// The time at which the holder's term began.
@@ -44,8 +44,8 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Returns whether both records belong to the same leadership term. This requires the same holder, the same acquire
-    /// time and the same number of transitions.
+    /// Returns whether both records belong to the same leadership term. In such records, the holder, the acquire time
+    /// and the number of transitions are equal.
     pub(crate) fn same_term(&self, other: &Self) -> bool {
         self.holder_identity == other.holder_identity
             && self.acquire_time == other.acquire_time

@@ -84,8 +84,7 @@ impl Default for ShardsConfig {
 ///
 /// - Lists fail.
 /// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then give up their
-///   leases. Both replicas try again after a random pause, or, if watches are forbidden, after up to a
-///   `lease_duration`.
+///   leases. They try again after a random pause, or, if watches are forbidden, after up to a `lease_duration`.
 ///
 /// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
 /// cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the other

@@ -255,7 +255,7 @@ fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument. It is one share of a series.
+/// An instrument. Each instrument is one share of a series.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

@@ -44,7 +44,7 @@ pub enum MetricKind {
     /// A current value, such as the age of the oldest item. The value of a series is the maximum of its shares, and at
     /// least 0.
     MaxGauge,
-    /// The distribution of values in buckets. These are the upper bounds of the buckets, in ascending order. An
+    /// The distribution of values in buckets. The values are the upper bounds of the buckets, in ascending order. An
     /// additional bucket contains the values above the last bound.
     Histogram(&'static [f64]),
 }

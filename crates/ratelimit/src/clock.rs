@@ -27,7 +27,8 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
 ///
 /// - [`StdClock`] is the default: the machine's monotonic clock. Its [`Timer`] serves any executor.
-/// - [`ManualClock`] is for tests and simulations. It moves only when [`advance`](ManualClock::advance) is called.
+/// - [`ManualClock`] is for tests and simulations. A `ManualClock` moves only when [`advance`](ManualClock::advance) is
+///   called.
 /// - [`ThreadTimer`] is a `StdClock` with a dedicated timer thread.
 /// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows its paused time.
 pub trait Clock: Send + Sync + 'static {

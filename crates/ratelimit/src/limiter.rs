@@ -47,13 +47,13 @@ pub trait RateLimiter<K: ?Sized>: Send {
     /// failures of the item.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Charges the limiter for the retry of `item` whose [`delay`](RateLimiter::delay) was computed last. This method is called
-    /// right after `delay`, with the same `now`.
+    /// Charges the limiter for the retry of `item` whose [`delay`](RateLimiter::delay) was computed last. The owner calls this
+    /// method right after `delay`, with the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// This method is called when the owner forgets the failures of `item`. A limiter that itself stores data about
+    /// The owner calls this method when it forgets the failures of `item`. A limiter that itself stores data about
     /// items must then forget the item.
     fn forget(&mut self, item: &K) {
         let _ = item;

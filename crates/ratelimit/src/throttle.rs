@@ -302,7 +302,7 @@ struct Left {
 }
 
 impl State {
-    /// Returns the time at which a waiter is served: the time at which its reserved token becomes available. This time is
+    /// Returns the time at which a waiter is served: the time at which its reserved token becomes available. The time is
     /// computed when the waiter arrives. For the first waiter, the time can become earlier if other waiters have returned their
     /// tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {

@@ -17,8 +17,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// A field is redacted if its name contains one of these words. Case, `-` and `_` are ignored.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// A body is not logged if the request path contains one of these segments. They are the names of resources and of a
-/// subresource.
+/// A body is not logged if the request path contains one of these segments. The segments are the names of resources and
+/// of a subresource.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
@@ -89,7 +89,7 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // This object is an environment variable of a container, or an operation of a JSON patch.
+    // The JSON object is an environment variable of a container, or an operation of a JSON patch.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());

@@ -35,10 +35,11 @@ use crate::{Http2Config, Request};
 ///
 /// # Tasks
 ///
-/// The client starts tasks only to drive its connections. These tasks end after the last clone of the client and the
-/// last request are dropped. A connection's task runs on the runtime of the request that first needed the connection.
-/// If that runtime shuts down or stalls, requests on the connection fail at their deadline, and later requests open new
-/// connections. There is one exception: an established HTTP/2 connection stays in use while its runtime is stalled.
+/// The client starts tasks only to drive its connections. The tasks of connections end after the last clone of the
+/// client and the last request are dropped. A connection's task runs on the runtime of the request that first needed
+/// the connection. If that runtime shuts down or stalls, requests on the connection fail at their deadline, and later
+/// requests open new connections. There is one exception: an established HTTP/2 connection stays in use while its
+/// runtime is stalled.
 ///
 /// # Tracing
 ///
@@ -123,14 +124,14 @@ pub struct Timeouts {
     /// The deadline for connecting to the server, including the TLS handshake. 30 s by default. A DNS lookup can outlast this deadline,
     /// because the system's resolver cannot be cancelled. The shutdown of a runtime waits for such a lookup.
     pub connect: Duration,
-    /// The deadline from sending a request to the first line of the response. It does not apply to streams, whose server may have nothing
-    /// to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports the timeout.
+    /// The deadline from sending a request to the first line of the response. The deadline does not apply to streams, because their
+    /// server may have nothing to send yet. 75 s by default: a kube-apiserver times out after 60 s and reports the timeout.
     pub headers: Option<Duration>,
-    /// The longest pause between two parts of a response body. It does not apply to watches and streams: they may
-    /// pause, and HTTP/2 pings or TCP keepalive probes detect a lost peer. 60 s by default.
+    /// The longest pause between two parts of a response body. The limit does not apply to watches and streams: they
+    /// may pause, and HTTP/2 pings or TCP keepalive probes detect a lost peer. 60 s by default.
     pub idle: Option<Duration>,
-    /// The deadline for the whole request. It does not apply to watches and streams. The default is no deadline. [`ClientConfig::timeout`]
-    /// sets one.
+    /// The deadline for the whole request. The deadline does not apply to watches and streams. The default is no deadline.
+    /// [`ClientConfig::timeout`] sets one.
     pub total: Option<Duration>,
 }
 
@@ -174,7 +175,7 @@ pub struct RestClientConfig {
     pub timeouts: Timeouts,
     /// The value of the `Accept` header in all requests. `application/json, */*` by default.
     pub accept: String,
-    /// The maximum size of a response body that is read as a whole, in bytes. 1 GiB by default, which fits a list of
+    /// The maximum size, in bytes, of a response body that is read as a whole. 1 GiB by default, which fits a list of
     /// 150 000 large pods. For watches and for lists that are read item by item, [`ClientConfig::max_object`] limits
     /// the size of each object instead.
     pub max_body: usize,

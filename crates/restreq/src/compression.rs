@@ -22,7 +22,7 @@ pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody>
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // These headers describe the compressed body, so they are wrong for the decompressed body.
+    // The removed headers describe the compressed body, so they are wrong for the decompressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
     answer.map(ResponseBody::inflated)

@@ -124,7 +124,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. It is unknown whether the server processed the request.
+    /// The connection failed. The server may or may not have processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.

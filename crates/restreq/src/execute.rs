@@ -104,7 +104,7 @@ impl Request {
         self.in_span(line, exchange).await
     }
 
-    /// Sends the request and decodes the response. This is a shorthand for [`send`](Self::send) and [`Response::into`].
+    /// Sends the request and decodes the response. This method combines [`send`](Self::send) and [`Response::into`].
     ///
     /// # Errors
     ///

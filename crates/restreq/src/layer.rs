@@ -26,8 +26,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// the response of the layer as the server's response.
 ///
 /// - If the transport returns an error, the layer can return this error directly or as the source of another error. In both cases, the
-///   client reports the transport's error. Any other error from the layer becomes [`Error::Transport`]. It is then unknown whether the
-///   server processed the request.
+///   client reports the transport's error. Any other error from the layer becomes [`Error::Transport`]. This error means that it is
+///   unknown whether the server processed the request.
 /// - The layer must keep the extensions of requests and responses. The transport uses the extensions to put watches and
 ///   streams on separate connections, and to return the connection of a WebSocket.
 /// - The client clones the service for each attempt. Only one clone is made at any time. Therefore, a `Clone` implementation that sends

@@ -67,7 +67,7 @@ pub fn extract_managed_fields(
 
 /// Returns the parts of a value that are in the set `fields`, or `None` if none of them exists any longer.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // This entry is a leaf, so the manager owns the whole value.
+    // The entry is a leaf, so the manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }

@@ -166,7 +166,7 @@ impl RestMapper {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// Finds a resource by its group, version and plural name. This method also returns the kind and the scope of the
+    /// Finds a resource by its group, version and plural name. The result also contains the kind and the scope of the
     /// resource. An empty version means the server's preferred version.
     ///
     /// # Errors

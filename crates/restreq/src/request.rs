@@ -59,7 +59,8 @@ use crate::{Error, RestClient};
 pub struct Request {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The first part of the path, such as `/apis/apps/v1`. This part includes the path prefix of the server's URL.
+    /// The first part of the path, such as `/apis/apps/v1`. The first part of the path includes the path prefix of the
+    /// server's URL.
     prefix: Arc<str>,
     subpath: String,
     /// The parameters, sorted by key. Several values of the same key keep their order.
@@ -356,8 +357,8 @@ impl Request {
         self
     }
 
-    /// Disables rate limiting and back-off for this request, even after an error. This applies to the limiter and
-    /// the back-off of the client, and to a limiter and a back-off that were set on this request earlier. Use this method
+    /// Disables rate limiting and back-off for this request, even after an error. The method disables the limiter and the
+    /// back-off of the client, and also a limiter and a back-off that were set on this request earlier. Use this method
     /// for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);

@@ -80,8 +80,8 @@ pub(crate) enum Outcome {
     Unprocessed,
     /// The connection was lost after the request was sent.
     Lost,
-    /// The connection was lost after the request was sent, and the connection had been used before. Such a connection
-    /// most likely died while it was idle.
+    /// The connection was lost after the request was sent, and the connection had been used before. A connection that
+    /// was used before most likely died while it was idle.
     Stale,
     /// Anything else, including success.
     Final,
@@ -211,7 +211,7 @@ fn is_of_generated_name(body: &Body) -> bool {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body is not JSON. It can be YAML, or protobuf, whose fields have no names.
+        // The body is not JSON. The body can be YAML, or protobuf, whose fields have no names.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }

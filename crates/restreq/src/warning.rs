@@ -46,8 +46,8 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Handles a warning. Handles one warning. This method is called once for each warning in a response. The request
-    /// waits until this method returns, so the method should return quickly.
+    /// Handles a warning. Handles one warning. The client calls this method once for each warning in a response. The
+    /// request waits until this method returns, so the method should return quickly.
     fn warn(&self, warning: &Warning);
 }
 

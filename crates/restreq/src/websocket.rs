@@ -83,7 +83,7 @@ mod tests {
 
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    /// This is the example of RFC 6455, section 1.3.
+    /// Returns the headers of the example in RFC 6455, section 1.3.
     fn accepted(protocol: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(UPGRADE, "WebSocket".parse().unwrap());

@@ -16,7 +16,7 @@ use crate::{Event, SeriesEvent};
 /// The state of the task that runs the sink.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// The sink for the API `v1`. It is used if the server does not have the API `events.k8s.io/v1`.
+    /// The sink for the API `v1`. The sink uses this other sink if the server does not have the API `events.k8s.io/v1`.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,

@@ -1,5 +1,5 @@
-//! A YAML document as a tree. Each node has its line number. If the values of a text are nested too deeply, or its
-//! aliases expand to too many values, the text is rejected before the tree uses much memory.
+//! A YAML document as a tree. Each node has its line number. The text is rejected if its values are nested too deeply
+//! or its aliases expand to too many values. The check happens before the tree uses much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -203,8 +203,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether a double-quoted scalar contains the escape `\/`. This escape is valid in YAML 1.2 and JSON, but
-    /// not in YAML 1.1.
+    /// Returns whether a double-quoted scalar contains the escape `\/`. The escape `\/` is valid in YAML 1.2 and JSON,
+    /// but not in YAML 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {

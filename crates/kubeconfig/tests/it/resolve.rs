@@ -6,7 +6,8 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// Creates a configuration with a context. These are the fields of its cluster and of its user. Both are in flow style.
+/// Creates a configuration with a context. `cluster` and `user` are the fields of its cluster and of its user. Both are
+/// in flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\

@@ -28,8 +28,8 @@ pub enum Finding {
         lasted: Duration,
     },
     /// A contender took the lock too early: the record of the previous holder had not been unchanged for its lease
-    /// duration. Both holders may have worked during the same time. The lock may have been deleted between the two
-    /// terms. Unsafe.
+    /// duration. Both the old and the new holder may have worked during the same time. The lock may have been deleted
+    /// between the two terms. Unsafe.
     TakenEarly {
         /// The new holder.
         by: String,

@@ -184,7 +184,7 @@ impl Machine {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // It is unknown which version is newer, so read the lock to get the current state.
+                // The order of the two versions is unknown, so read the lock to get the current state.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
@@ -334,8 +334,8 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Do not read shortly before the record expires. Such a read would only delay the read at the
-                    // expiry, after which the candidate takes the lock.
+                    // Do not read shortly before the record expires. A read right before the expiry would only delay
+                    // the read at the expiry, after which the candidate takes the lock.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),

@@ -20,8 +20,8 @@ impl Machine {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// Releases the lock after a stop was requested, if necessary. A release is needed if a write with an unknown result may have
-    /// taken the lock, or if the lock still contains the record of the last term.
+    /// Releases the lock after a stop was requested, if necessary. The machine must release the lock if a write with an unknown
+    /// result may have taken the lock. It must also release the lock if the lock still contains the record of the last term.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),

@@ -103,7 +103,7 @@ pub enum LockRequest {
     },
 }
 
-/// A failed request. This type contains only the data that the machine needs.
+/// A failed request. The type contains only the data that the machine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The known effect.

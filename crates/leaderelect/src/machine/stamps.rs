@@ -36,7 +36,7 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write. This time is the current time, but at least one step of the lock's precision later
+    /// Returns the time to write. The time is the current time, but at least one step of the lock's precision later
     /// than the time of the previous record.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
@@ -59,8 +59,8 @@ impl Machine {
     }
 
     /// Returns the time to write in a renewal request. If at least a second has passed since the last renewal that
-    /// extended the term, the returned time is in a later second than that renewal. This also applies if the time of
-    /// day does not advance or was set back slightly.
+    /// extended the term, the returned time is in a later second than that renewal. The time moves to a later second
+    /// even if the time of day does not advance or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);

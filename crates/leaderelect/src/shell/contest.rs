@@ -45,7 +45,8 @@ pub(crate) struct Contest<L: Lock> {
     /// The sender of messages to the elector. The channel is unbounded, because each response of the server causes only a few
     /// messages, and the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The metrics of the elector. This reference is weak, because the elector may be dropped before the contest.
+    /// The metrics of the elector. The reference to the instruments is weak, because the elector may be dropped before
+    /// the contest.
     metrics: Option<Weak<Instruments>>,
     /// The number of slow-path renewals that the metrics already include.
     slow_paths: u64,

@@ -133,7 +133,7 @@ fn queued_read_counts_from_when_it_was_sent() {
 
 #[test]
 fn lock_taken_late_has_the_actual_time() {
-    // This machine found no lock, so it creates one.
+    // This machine found no lock, so it creates the lock.
     let mut creating = machine(config());
     creating.step(Signal::Read(Ok(None)), at(0));
     let Some((LockRequest::Create(record), _)) = creating.depart(at(3)) else { panic!() };

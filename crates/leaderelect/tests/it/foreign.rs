@@ -203,8 +203,8 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
     }
 }
 
-/// Each change of the stored record counts as a renewal, even if the changed value cannot be parsed or the change is
-/// smaller than the precision of the lock.
+/// Each change of the stored record counts as a renewal, even a change that cannot be parsed or is smaller than the
+/// precision of the lock.
 #[tokio::test(start_paused = true)]
 async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {

@@ -36,8 +36,8 @@ pub(crate) struct Chaos {
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether the time of day is set to other times. This field excludes `suspends`, because a paused virtual machine
-    /// with a wrong time of day would have no correct clock.
+    /// Whether the time of day is set to other times. A world with this setting has no `suspends`, because a paused
+    /// virtual machine with a wrong time of day would have no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,

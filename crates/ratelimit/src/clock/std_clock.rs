@@ -7,10 +7,11 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 
 /// The machine's monotonic clock.
 ///
-/// The [`Timer`] implementation works with any executor. A single thread wakes all sleeping tasks of the process. This thread starts
-/// when a sleep is first polled, and ends ten seconds after the last sleep. A [`ThreadTimer`] is a clock with a separate thread.
+/// The [`Timer`] implementation works with any executor. A single thread wakes all sleeping tasks of the process. The timer thread
+/// starts when a sleep is first polled, and ends ten seconds after the last sleep. A [`ThreadTimer`] is a clock with a separate
+/// thread.
 ///
-/// This clock does not follow the paused time of tokio. Use `TokioClock` for that.
+/// A `StdClock` does not follow the paused time of tokio. Use `TokioClock` for that.
 ///
 /// # Panics
 ///

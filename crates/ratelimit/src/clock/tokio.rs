@@ -56,7 +56,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// A clock like [`TokioClock`] that is bound to one runtime. This clock can be used on any thread.
+/// A clock like [`TokioClock`] that is bound to one runtime. The clock can be used on any thread.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

@@ -118,8 +118,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes all expired items, releases their memory, and calls the limiter's `forget` for each of them. This method runs only when
-    /// the number of items has doubled, so `when` is cheap on average.
+    /// Removes all expired items, releases their memory, and calls the limiter's `forget` for each of them. Expired items are removed
+    /// only when the number of items has doubled, so `when` is cheap on average.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

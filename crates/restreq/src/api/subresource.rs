@@ -16,8 +16,8 @@ use crate::error::InvalidRequest;
 
 /// One subresource of one object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
-/// `S` is the type of the responses. It can differ from the object's type: the response to an eviction is a
-/// [`Status`](pintle_meta::Status). Request bodies are sent without changes.
+/// `S` is the type of the responses. The type of responses can differ from the object's type: the response to an
+/// eviction is a [`Status`](pintle_meta::Status). Request bodies are sent without changes.
 ///
 /// # Cancel safety
 ///
@@ -42,7 +42,7 @@ use crate::error::InvalidRequest;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// The request for the subresource. Its method and body are not set yet.
+    /// The request for the subresource. The method and the body of the request are not set yet.
     request: Request,
     object: PhantomData<fn() -> S>,
 }

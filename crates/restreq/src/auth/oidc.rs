@@ -68,7 +68,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // This variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
+    // The variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
     // also drops the token store, which is code of the user.
     let known: Vec<_>;
     // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.

@@ -150,7 +150,7 @@ fn closed(frame: Option<CloseFrame>) -> End {
         None => End::Closed,
         Some(CloseFrame { code: CloseCode::Normal | CloseCode::Away | CloseCode::Status, .. }) => End::Closed,
         Some(CloseFrame { code, reason }) => {
-            // This text comes from the server. Control characters in the text could forge log lines.
+            // The text of the error comes from the server. Control characters in the text could forge log lines.
             let reason = reason.replace(char::is_control, " ");
             End::Lost(format!("the server closed the WebSocket with code {code}: {reason:?}").into())
         }

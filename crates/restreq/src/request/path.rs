@@ -6,7 +6,7 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Joins the non-empty strings with slashes and normalizes the result. The result has no doubled slashes, no `.` and no
-/// `..`. It has a trailing slash only if it is the root.
+/// `..`. Only the root has a trailing slash.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
     let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));

@@ -1,4 +1,4 @@
-//! The connections that all requests of the same kind share. This module executes the actions that the [`Pool`] decides
+//! The connections that all requests of the same kind share. The module executes the actions that the [`Pool`] decides
 //! on.
 
 mod gate;
@@ -144,8 +144,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that are overdue because their runtime stalls. Then dials again on the given runtime for the
-    /// requests that still wait.
+    /// Abandons dials that are overdue because their runtime stalls. The method then dials again on the given runtime
+    /// for the requests that still wait.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -168,8 +168,8 @@ impl ConnectionGroup {
         self.apply(state, actions, None);
     }
 
-    /// Applies the actions that the pool returned. The method first releases the lock. Then it sends results, drops
-    /// values and spawns tasks.
+    /// Applies the actions that the pool returned. The method first releases the lock. After that, the method sends
+    /// results, drops values and spawns tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -207,8 +207,8 @@ impl ConnectionGroup {
                     driver.await;
                 }
             };
-            // This runtime is the runtime of the last request that had to wait. Without a runtime, the task is dropped,
-            // and the drop makes the waiting requests fail.
+            // The task runs on the runtime of the last request that had to wait. Without a runtime, the task is
+            // dropped, and the drop makes the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -358,8 +358,8 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        // A server can send frames for a stream before it sees that the client cancelled the stream. Such late frames
-        // must not end the connection.
+        // A server can send frames for a stream before it sees that the client cancelled the stream. Frames that arrive
+        // after a cancellation must not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .keep_alive_interval(config.ping_after)

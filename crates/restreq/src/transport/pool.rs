@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// Abandons `dials` dials that do not finish. The method also abandons connections that are at least `max_wait` old
-    /// and whose settings have not arrived. Then the pool dials again for the requests that still wait.
+    /// and whose settings have not arrived. The pool then dials again for the requests that still wait.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;

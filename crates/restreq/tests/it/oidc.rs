@@ -28,7 +28,7 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// The issuer's reply. It depends on the request and on the number of earlier requests.
+/// The issuer's reply. The reply depends on the request and on the number of earlier requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
@@ -186,7 +186,7 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // This is the same server under another name, so it needs another connection.
+        // The URL names the same server with another name, so the client needs another connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))

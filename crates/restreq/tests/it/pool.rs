@@ -29,7 +29,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// This size is much larger than the buffers of the kernel and the window of a stream.
+/// The size is much larger than the buffers of the kernel and the window of a stream.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -328,7 +328,7 @@ async fn serve(
     }
 }
 
-/// This applies even to a request that would create a second object if it were repeated.
+/// A retry happens even for a request that would create a second object if it were repeated.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {

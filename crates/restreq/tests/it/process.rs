@@ -283,7 +283,7 @@ async fn frames_can_be_split_anywhere() {
         soon(process.status()).await.unwrap();
         drop(process);
         let rest = soon(server).await.unwrap();
-        // This is the response to the ping. Its payload is masked.
+        // The bytes are the response to the ping. Its payload is masked.
         assert_eq!(rest[..2], [0x8a, 0x84], "{rest:?}");
     }
 }

@@ -45,7 +45,7 @@ impl Authority {
     }
 }
 
-/// A server with this certificate and these protocols. It requests client certificates from this CA.
+/// A server with this certificate and these protocols. The server requests client certificates from this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -117,8 +117,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is itself in the bundle does not need a CA. Its name and its validity period
-/// must still match.
+/// As in Go, a server certificate that is itself in the bundle does not need a CA. The name and the validity period of
+/// the certificate must still match.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();

@@ -48,8 +48,8 @@ impl NodeClock {
         self.rate
     }
 
-    /// Returns the monotonic time, in the same way as [`Clocks::now`]. This method is faster, because it does not
-    /// compute the other clocks.
+    /// Returns the monotonic time, in the same way as [`Clocks::now`]. This method is faster than `now`, because it
+    /// does not compute the other clocks.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);

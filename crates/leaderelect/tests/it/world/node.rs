@@ -48,7 +48,7 @@ pub(crate) struct Node {
     pub(crate) effects: Vec<Duration>,
     /// The same times for actions that were in progress when the machine was suspended. The timeouts of these actions use a clock
     /// that stops during a suspend, so the actions may last longer than the term. Only a fencing token would stop these actions.
-    /// Such actions are counted, but they break no rule.
+    /// Actions that resume after a suspend are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// The time at which this node last observed another holder.

@@ -31,8 +31,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults. The clock rates differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. This is just below the limit
-/// for the default durations, 15 s / 10 s.
+/// The usual faults. The clock rates differ by a factor of at most `(1 + 0.19) / (1 - 0.19)`. The factor is just below the
+/// limit for the default durations, 15 s / 10 s.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -70,8 +70,8 @@ pub(crate) const RULED: Chaos =
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Runs a world for two minutes with faults. Then runs it without faults until the last lease has expired even on the
-/// slowest clock.
+/// Runs a world for two minutes with faults. After the faults, the world runs until the last lease has expired even on
+/// the slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;

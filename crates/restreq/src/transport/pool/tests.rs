@@ -17,7 +17,7 @@ struct World {
     /// The usable connections. For each connection, the number of its users, and whether the server's settings are
     /// known.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// The connections of the requests in flight. There is one entry for each request.
+    /// The connections of the requests in flight. The list has one entry for each request.
     used: Vec<ConnId>,
 }
 

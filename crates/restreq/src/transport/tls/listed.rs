@@ -61,9 +61,9 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns whether the error means that only the issuer of the certificate is not trusted. This is the case if the
-/// issuer is unknown, if the signature does not match a CA of this name, or if a CA certificate is used as a server
-/// certificate. webpki checks the validity period before it returns any of these errors.
+/// Returns whether the error means that only the issuer of the certificate is not trusted. The function returns true
+/// for an unknown issuer, for a signature that does not match a CA of this name, and for a CA certificate that is used
+/// as a server certificate. webpki checks the validity period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
