@@ -49,7 +49,7 @@ pub struct Audit {
 pub struct AuditSummary {
     /// The number of terms that have begun.
     pub terms: usize,
-    /// The longest time between the end of a term and the beginning of the next term.
+    /// The longest time between the end of a leadership term and the beginning of the next term.
     pub longest_gap: Duration,
     /// The longest time between two renewals, as a lower bound.
     pub slowest_renewal: Duration,
@@ -74,7 +74,7 @@ struct Read {
 #[derive(Debug, Default)]
 struct AuditedTerm {
     began: Duration,
-    /// Whether a finding about the clock was already reported in this term.
+    /// Whether a finding about the clock was already reported in this leadership term.
     skew_reported: bool,
     invisible_reported: bool,
 }
@@ -224,7 +224,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // The finding about the missing duration was already reported when the term began.
+                // The finding about the missing duration was already reported when the leadership term began.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),

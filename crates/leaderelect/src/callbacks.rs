@@ -27,22 +27,23 @@ use crate::{Leadership, TermEnd, Version};
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W, T> {
-    /// The leader's work. The work starts with each term and is dropped when the term is over.
+    /// The leader's work. The work starts with each leadership term and is dropped when the term is over.
     ///
     /// The work should end when [`Leadership::cancelled`] returns. If the elector was asked to stop, it renews the term
     /// until the work has ended. If the work ends without a request to end, the whole election ends. If the work
     /// returns because its term is over, the election continues with another term.
     pub on_started_leading: W,
-    /// Called at the end of a term, even if the work of the term panicked. Before the call, the elector waits until the
-    /// work has ended. The elector also waits for all concurrent work that [runs](Leadership::run) under the term. If
-    /// the elector is dropped or another callback panics, this callback is called as soon as the work is dropped.
+    /// Called at the end of a leadership term, even if the work of the term panicked. Before the call, the elector
+    /// waits until the work has ended. The elector also waits for all concurrent work that [runs](Leadership::run)
+    /// under the term. If the elector is dropped or another callback panics, this callback is called as soon as the
+    /// work is dropped.
     pub on_stopped_leading: StoppedHook<T>,
     /// Called when the elector observes a new holder of the lock. The new holder may be this elector. An empty holder
     /// means that the lock is free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback that is called with the end of a term.
+/// A callback that is called with the end of a leadership term.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -74,7 +75,7 @@ pub struct LeaderEvent {
     pub resource: ApiResource,
     /// The key of the lock.
     pub key: ObjectKey,
-    /// The version of the object when the term began.
+    /// The version of the object when the leadership term began.
     pub version: Version,
 }
 

@@ -21,11 +21,11 @@ pub struct Now {
 
 /// The moment at which a leadership term ends.
 ///
-/// A deadline passes as soon as any of the clocks reaches it, because it is safe to end a term early. While the machine
-/// is suspended, the monotonic clock stops and the other two clocks run. While a virtual machine is paused, all clocks
-/// may stop. Afterwards, only the time of day is corrected. Therefore, after a suspend or a pause, a leader detects
-/// that its deadline has passed before it acts again. If the time of day is set forward, a term can end before its full
-/// duration. If the time of day is set back, no term becomes longer.
+/// A deadline passes as soon as any of the clocks reaches it, because it is safe to end a leadership term early. While
+/// the machine is suspended, the monotonic clock stops and the other two clocks run. While a virtual machine is paused,
+/// all clocks may stop. Afterwards, only the time of day is corrected. Therefore, after a suspend or a pause, a leader
+/// detects that its deadline has passed before it acts again. If the time of day is set forward, a leadership term can
+/// end before its full duration. If the time of day is set back, no leadership term becomes longer.
 ///
 /// # Examples
 ///

@@ -40,8 +40,8 @@ pub struct LeaderElectionConfig {
     /// How long the record must stay unchanged before a candidate takes over. The lock stores this duration in whole seconds, rounded
     /// up.
     pub lease_duration: Duration,
-    /// The duration of a term, counted from the time at which the last stored renewal was sent. The term is extended at most once
-    /// per second, so this duration should exceed one second plus `retry_period`.
+    /// The duration of a term, counted from the time at which the last stored renewal was sent. The leadership term is extended
+    /// at most once per second, so this duration should exceed one second plus `retry_period`.
     pub renew_deadline: Duration,
     /// The pause between renewals of the leader, and the shortest pause between the attempts of a candidate.
     pub retry_period: Duration,
@@ -84,8 +84,8 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_renewal_duration_seconds` | histogram | time from sending such a renewal to its response |
     /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; consecutive ones are logged only once |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Called at the beginning and at the end of each term, for example to record an Event about the lock: client-go's
-    /// `RecordEvent`.
+    /// Called at the beginning and at the end of each leadership term, for example to record an Event about the lock:
+    /// client-go's `RecordEvent`.
     pub events: Option<EventHook>,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,

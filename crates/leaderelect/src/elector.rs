@@ -104,25 +104,26 @@ impl<L: Lock> LeaderElector<L> {
 
     /// Contends for the lock, and runs the work while this elector leads. When the elector loses a term, it contends again. The
     /// method returns when `stop` is cancelled, or when the work ends although it was not asked to end. The work can end by
-    /// returning a value or an error, or with a panic. The return value is the end of the last term, or `None` if there was no term.
-    /// To contend again, call this method again.
+    /// returning a value or an error, or with a panic. The return value is the end of the last leadership term, or `None` if there
+    /// was no term. To contend again, call this method again.
     ///
     /// When `stop` is cancelled, the elector asks the work to end, and renews the term until the work has ended. The
     /// elector then waits until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under
     /// the term have ended, or until their deadline has passed. After this wait, the elector tries for at most
-    /// `renew_deadline` to release the lock. If the term is lost before the work has ended, the work is dropped.
+    /// `renew_deadline` to release the lock. If the leadership term is lost before the work has ended, the work is
+    /// dropped.
     ///
     /// # Panics
     ///
     /// Panics if a callback other than the work panics, or if the lock panics. After such a panic, the elector does not
     /// release the lock, so the next leader has to wait until the lock expires. The next call of this method waits for
-    /// the permits and the concurrent work of the term, as after a dropped run.
+    /// the permits and the concurrent work of the leadership term, as after a dropped run.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work and ends the election immediately. The lock is not released. The next leader has
-    /// to wait until the lock expires. Permits and concurrent work may continue until the deadline of the term. Only the
-    /// next run of this elector waits for them.
+    /// to wait until the lock expires. Permits and concurrent work may continue until the deadline of the leadership term.
+    /// Only the next run of this elector waits for them.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -204,7 +205,7 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // If the term ends before this future is polled for the first time, the work never starts.
+            // If the leadership term ends before this future is polled for the first time, the work never starts.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -213,9 +214,9 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // The term lasts until the concurrent work under the term has ended.
+            // The leadership term lasts until the concurrent work under the term has ended.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // If a callback or the contest panicked, keep the term, so that the next run waits for it.
+            // If a callback or the contest panicked, keep the leadership term, so that the next run waits for it.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
             }
@@ -256,7 +257,7 @@ impl<L: Lock> LeaderElector<L> {
         }))
     }
 
-    /// Returns the event that reports the beginning of a term.
+    /// Returns the event that reports the beginning of a leadership term.
     fn event(&self, leadership: &Leadership) -> LeaderEvent {
         LeaderEvent {
             kind: LeaderEventKind::BecameLeader,
@@ -292,15 +293,15 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // A `Started` notice cannot arrive here, because the machine starts the next term only after the end of this
-                // term was reported.
+                // A `Started` notice cannot arrive here, because the machine starts the next leadership term only after the
+                // end of this term was reported.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
     }
 }
 
-/// Determines the reason for the end of a term from the outcome of its work.
+/// Determines the reason for the end of a leadership term from the outcome of its work.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
@@ -320,7 +321,8 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term whose beginning was reported. The end of the term is also always reported, even if the elector is dropped.
+/// A leadership term whose beginning was reported. The end of the term is also always reported, even if the elector is
+/// dropped.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -333,14 +335,14 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If this call panics, the term does not begin, and the end of the term is not reported.
+        // If this call panics, the leadership term does not begin, and the end of the term is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Reports the end of the term to the event hook and to the callback. The event hook and the callback are both
-    /// called, even if one of them panics.
+    /// Reports the end of the leadership term to the event hook and to the callback. The event hook and the callback
+    /// are both called, even if one of them panics.
     fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());

@@ -32,10 +32,11 @@ pub struct LeaseGroupConfig {
     /// including the leases of other programs.
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests in flight at the same time. The default is 8. The actual maximum is this value or
-    /// half the number of electors, whichever is larger. With this maximum, no term is lost only because requests wait
-    /// in the queue. Of the waiting requests, the one whose term has the earliest deadline is sent first. The timeout
-    /// of a request starts when the request leaves the queue. In the queue, the request of a candidate is treated as if
-    /// its sender were a leader with a full `renew_deadline` left. Therefore, candidates do not starve.
+    /// half the number of electors, whichever is larger. With this maximum, no leadership term is lost only because
+    /// requests wait in the queue. Of the waiting requests, the one whose leadership term has the earliest deadline is
+    /// sent first. The timeout of a request starts when the request leaves the queue. In the queue, the request of a
+    /// candidate is treated as if its sender were a leader with a full `renew_deadline` left. Therefore, candidates do
+    /// not starve.
     pub in_flight: usize,
     /// The configuration of all electors. All electors share one identity, because they belong to one process.
     pub election: LeaderElectionConfig,
@@ -176,7 +177,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // The lease may have lost its labels but still exist, so this event must not end a term.
+            // The lease may have lost its labels but still exist, so this event must not end a leadership term.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

@@ -54,8 +54,8 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Whether a check has already failed because the deadline of the term has passed. After such a failure, the term
-    /// counts as expired, even if a clock is set back.
+    /// Whether a check has already failed because the deadline of the leadership term has passed. After such a failure,
+    /// the leadership term counts as expired, even if a clock is set back.
     expired: AtomicBool,
     /// Whether to release the lock after the work has ended, regardless of why it ended.
     gives_up: AtomicBool,
@@ -67,8 +67,8 @@ struct TermState {
     deadline: Deadline,
     /// The reason why the work was asked to end. `None` if the work was not asked to end.
     draining: Option<EndReason>,
-    /// The reason why the term ended. `None` while the work runs. After the term has ended, no permit is issued or
-    /// extended.
+    /// The reason why the leadership term ended. `None` while the work runs. After the leadership term has ended, no
+    /// permit is issued or extended.
     closed: Option<EndReason>,
     lost: Option<EndReason>,
 }
@@ -89,7 +89,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// The same errors as [`Leadership::check`]. The method also fails after the work of the term has ended.
+    /// The same errors as [`Leadership::check`]. The method also fails after the work of the leadership term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
         // Count the permit before checking the leadership. Therefore, an elector that closes the term waits for every
         // permit that it has issued.
@@ -186,13 +186,14 @@ impl Leadership {
         self.shared.token.as_ref()
     }
 
-    /// Returns the deadline of the leadership term. A renewal extends it. The term can also end before its deadline.
+    /// Returns the deadline of the leadership term. A renewal extends it. The leadership term can also end before its
+    /// deadline.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// Returns a copy of the term's state. After copying the state, callers read the clocks. The clocks are user code,
-    /// so they must not run under the lock of the channel.
+    /// Returns a copy of the leadership term's state. After copying the state, callers read the clocks. The clocks are
+    /// user code, so they must not run under the lock of the channel.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -230,8 +231,8 @@ impl fmt::Debug for Leadership {
 ///
 /// While a permit exists, the elector does not release the lock and does not begin another term. After the permit's
 /// [deadline](Permit::deadline) on the monotonic clock, the permit has no effect. Therefore, a timeout from
-/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. After the work of
-/// the term has ended, its permits are no longer extended.
+/// [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the leadership term early. After
+/// the work of the leadership term has ended, its permits are no longer extended.
 ///
 /// # Examples
 ///
@@ -310,7 +311,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline, unless a caller may already have seen that the term has expired.
+    /// Extends the deadline, unless a caller may already have seen that the leadership term has expired.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -345,9 +346,9 @@ impl TermHandle {
     /// Ends the leadership term after its work has ended. After this call, no permits are issued. The method waits
     /// until all permits are returned or have expired.
     ///
-    /// Permits expire by the monotonic clock, because timeouts use this clock. By another clock, the term may have
-    /// ended earlier, for example because the time of day was set forward. After such an early end, no new permits are
-    /// issued, but existing permits keep their deadline.
+    /// Permits expire by the monotonic clock, because timeouts use this clock. By another clock, the leadership term
+    /// may have ended earlier, for example because the time of day was set forward. After such an early end, no new
+    /// permits are issued, but existing permits keep their deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());

@@ -49,8 +49,8 @@
 //! matter. The deadline is computed from the time at which the last stored renewal was *sent*. A renewal whose response
 //! is pending does not extend the deadline. In this guarantee, work means code that runs [inside](Leadership::run) a
 //! leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline passes as soon as one of the
-//! three [clocks](Now) reaches it. Therefore, the term is already over when a machine wakes from a suspend. The term is
-//! also over when a paused virtual machine resumes and its time of day is corrected.
+//! three [clocks](Now) reaches it. Therefore, the leadership term is already over when a machine wakes from a suspend.
+//! The leadership term is also over when a paused virtual machine resumes and its time of day is corrected.
 //!
 //! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
 //! a lease has expired. Therefore, in a coordinated election, differences between the clocks also matter.
@@ -59,10 +59,11 @@
 //! lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock does not
 //! wait.
 //!
-//! A lock cannot reject requests that arrive after the end of the term. The server may still execute a request that was
-//! sent before the term ended. The server may also execute a request of a process that was frozen between its check and
-//! its send. To reject such requests, the resource must compare fencing [tokens](Leadership::token). If the lock is
-//! deleted or written manually, or if two processes have the same identity, two leaders can work at the same time.
+//! A lock cannot reject requests that arrive after the end of the leadership term. The server may still execute a
+//! request that was sent before the leadership term ended. The server may also execute a request of a process that was
+//! frozen between its check and its send. To reject such requests, the resource must compare fencing
+//! [tokens](Leadership::token). If the lock is deleted or written manually, or if two processes have the same identity,
+//! two leaders can work at the same time.
 
 mod annotation;
 mod audit;

@@ -6,10 +6,10 @@
 //! Invariants:
 //!
 //! - The deadline of a leadership term is `renew_deadline` after a stored write was *sent*.
-//! - If the machine observes another record, a deletion or another uid, it ends the term before any other action. The term never resumes.
-//!   The next term begins only after the work of this term has ended.
+//! - If the machine observes another record, a deletion or another uid, it ends the leadership term before any other action. The term
+//!   never resumes. The next leadership term begins only after the work of this term has ended.
 //! - Each write request contains the version that was read last. The lock is released only after the work has ended, and only if
-//!   the last read returned a record of this term.
+//!   the last read returned a record of this leadership term.
 
 mod departing;
 mod following;
@@ -89,12 +89,12 @@ pub struct Machine {
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes of the current contest or term that the server may have stored. If a client sent a write twice, the first
-    /// attempt may have been stored and have caused the conflict of the second attempt. Each version can be replaced only once.
-    /// Therefore, as soon as one of these writes is known to be stored, no other write in this list can be stored.
+    /// Failed writes of the current contest or leadership term that the server may have stored. If a client sent a write twice,
+    /// the first attempt may have been stored and have caused the conflict of the second attempt. Each version can be replaced
+    /// only once. Therefore, as soon as one of these writes is known to be stored, no other write in this list can be stored.
     in_doubt: Vec<Doubt>,
-    /// The uid of the lock and the record of the last term, if that term is over. If the lock still contains that
-    /// record, no contender leads.
+    /// The uid of the lock and the record of the last leadership term, if that term is over. If the lock still contains
+    /// that record, no contender leads.
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The time in the record that was sent last.
     last_written: Option<Stamp>,
@@ -118,16 +118,16 @@ struct Leading {
     term: Term,
     /// The state of the lock that the next renewal replaces.
     base: LockState,
-    /// The values of the clocks when the last stored write was sent. The deadline of the term is computed from these
-    /// clock values.
+    /// The values of the clocks when the last stored write was sent. The deadline of the leadership term is computed
+    /// from these clock values.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
     /// Whether to read the lock before the next write request.
     read_back: bool,
-    /// Whether the control plane prefers another holder, so that the term must not be renewed. The term then lasts
-    /// until its deadline, or until the work has ended.
+    /// Whether the control plane prefers another holder, so that the term must not be renewed. The leadership term then
+    /// lasts until its deadline, or until the work has ended.
     yielding: bool,
     /// Whether the work was asked to end in favor of another contender, so that the lock must be released.
     gives_up: bool,
@@ -138,7 +138,7 @@ struct Leading {
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release. `None` if it is unknown whether a write has begun a term.
+    /// The term to release. `None` if it is unknown whether a write has begun a leadership term.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
@@ -172,7 +172,7 @@ struct Doubt {
 
 /// The maximum number of remembered writes whose result is unknown. When there are more, the oldest writes are forgotten. If a
 /// forgotten write was stored after all, the machine treats its record as the record of another contender. Forgetting a write is safe,
-/// but can delay the next term.
+/// but can delay the next leadership term.
 const MAX_DOUBTS: usize = 8;
 
 /// The maximum random delay of a candidate after a record has expired. With a hundred candidates, most of them observe the
@@ -253,7 +253,7 @@ impl Machine {
     /// Processes one signal, and returns the instructions that the owner must execute in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // Check the deadline first, so that no signal is processed in a term that has expired.
+        // Check the deadline first, so that no signal is processed in a leadership term that has expired.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
@@ -295,7 +295,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether a term is in progress.
+    /// Returns whether a leadership term is in progress.
     pub fn leads(&self) -> bool {
         matches!(self.phase, Phase::Leading(_))
     }
@@ -362,7 +362,8 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The request belongs to a term that is over, so use its result only to learn the state of the lock.
+            // The request belongs to a leadership term that is over, so use its result only to learn the state of the
+            // lock.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }

@@ -32,8 +32,8 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 ///   contender leads for one lease duration.
 /// - If both halves have the same holder but one half lacks the last renewal, the merged record has no `renew_time`.
 ///   Therefore, the merged record is never confused with a record that both halves accepted.
-/// - The fencing [token](Lock::token) of a term is the token of the secondary half. Therefore, tokens continue to
-///   increase after all replicas have moved to the Lease.
+/// - The fencing [token](Lock::token) of a leadership term is the token of the secondary half. Therefore, tokens
+///   continue to increase after all replicas have moved to the Lease.
 ///
 /// If the primary object does not exist, the lock does not exist, even if the Lease exists. After the primary object is
 /// created, the two halves name different holders.

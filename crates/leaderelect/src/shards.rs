@@ -181,7 +181,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
 
     /// Works on each shard while this replica leads it. The method returns after `stop` is cancelled, or after the work
     /// on one shard ends although it was not asked to end. In the second case, the method returns that shard and the
-    /// end of its term. In both cases, the work on all shards is asked to end, and then the shards are given up.
+    /// end of its leadership term. In both cases, the work on all shards is asked to end, and then the shards are given
+    /// up.
     ///
     /// All work runs in the task that polls the returned future. To use several threads, spawn tasks, and
     /// [run](Leadership::run) the work inside the leadership of the shard.
@@ -247,8 +248,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // After a term is lost, contend again without listing first. The list request after each acquisition
-                // detects rivals.
+                // After a leadership term is lost, contend again without listing first. The list request after each
+                // acquisition detects rivals.
                 match elector.run(&stop, callbacks).await {
                     // The work did not begin, because a rival leads a shard. Because the pause is random, one of two
                     // conflicting replicas tries again first.

@@ -395,8 +395,8 @@ impl<L: Lock> Running<L> {
     }
 
     /// Returns whether another request may be sent now. A leadership term survives two consecutive requests that take their
-    /// whole timeout. Therefore, if half of the contests can have a request in flight, no term is lost because requests wait in
-    /// the queue.
+    /// whole timeout. Therefore, if half of the contests can have a request in flight, no leadership term is lost because
+    /// requests wait in the queue.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }

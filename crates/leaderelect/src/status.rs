@@ -67,7 +67,8 @@ impl ElectionStatus {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// Returns the leadership term whose work this elector runs. The term may already be over. `None` if no work runs.
+    /// Returns the leadership term whose work this elector runs. The leadership term may already be over. `None` if no
+    /// work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }

@@ -10,11 +10,11 @@ use crate::record::{LeaderElectionRecord, Version};
 pub struct Term {
     /// The version of the lock in which this elector observed itself as the holder for the first time.
     pub version: Version,
-    /// The record with which the term began.
+    /// The record with which the leadership term began.
     pub record: LeaderElectionRecord,
 }
 
-/// The end of a term: the reason, and the result of the work.
+/// The end of a leadership term: the reason, and the result of the work.
 ///
 /// # Examples
 ///
@@ -36,9 +36,9 @@ pub struct Term {
 pub struct TermEnd<T> {
     /// The reason why the leadership term ended.
     pub reason: EndReason,
-    /// The return value of the work, or the panic of the work. `None` if the work was dropped because the term was
-    /// over. The work may notice the end of its term and return before the elector drops it. Therefore, there can be a
-    /// return value even if the term was lost.
+    /// The return value of the work, or the panic of the work. `None` if the work was dropped because the leadership
+    /// term was over. The work may notice the end of its term and return before the elector drops it. Therefore, there
+    /// can be a return value even if the leadership term was lost.
     pub work: Option<thread::Result<T>>,
 }
 
@@ -64,7 +64,7 @@ pub enum EndReason {
         /// The preferred holder.
         other: String,
     },
-    /// The lock contains a record that does not belong to this term.
+    /// The lock contains a record that does not belong to this leadership term.
     TakenBy {
         /// The new holder. Empty if another program released the lock.
         by: String,

@@ -14,9 +14,9 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
 /// The fencing token of a leadership term: the resourceVersion at which the lock was taken.
 ///
-/// Only tokens with the same uid can be compared. With the same uid, each term has a greater token than all earlier terms. If a
-/// resource remembers the greatest token that it has seen and rejects smaller ones, a leader that was frozen cannot change the resource
-/// any more. No other kind of check provides this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and
+/// Only tokens with the same uid can be compared. With the same uid, each leadership term has a greater token than all earlier terms.
+/// If a resource remembers the greatest token that it has seen and rejects smaller ones, a leader that was frozen cannot change the
+/// resource any more. No other kind of check provides this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and
 /// [`verify`](Token::verify): read the object, verify, stamp, and update it with the resourceVersion that was read. Each leader must
 /// stamp an object before it relies on the content of the object.
 ///
@@ -38,7 +38,7 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 pub struct Token {
     /// The uid of the lock.
     pub uid: String,
-    /// The resourceVersion of the lock when the term began.
+    /// The resourceVersion of the lock when the leadership term began.
     pub revision: u64,
 }
 
@@ -54,13 +54,13 @@ impl Token {
         metadata.annotations.insert(TOKEN_ANNOTATION.into(), self.to_string());
     }
 
-    /// Checks that no later term has stamped the object.
+    /// Checks that no later leadership term has stamped the object.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be compared. A stamp cannot be compared if it is
-    /// unreadable or belongs to a lock with another uid. If a lock was deleted and recreated, wait until the old leader has stopped, and
-    /// then replace the old stamps.
+    /// [`StaleToken`] if a later leadership term has stamped the object, or if the stamp cannot be compared. A stamp cannot be compared
+    /// if it is unreadable or belongs to a lock with another uid. If a lock was deleted and recreated, wait until the old leader has
+    /// stopped, and then replace the old stamps.
     pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
@@ -101,13 +101,13 @@ pub struct InvalidToken {
     pub text: String,
 }
 
-/// The error for an object whose stamp belongs to a later term or cannot be compared.
+/// The error for an object whose stamp belongs to a later leadership term or cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
 pub struct StaleToken {
     /// The stamp in the object.
     pub found: String,
-    /// The token of the term in which the object was verified.
+    /// The token of the leadership term in which the object was verified.
     pub token: Token,
 }
 

@@ -9,10 +9,10 @@ impl Machine {
     /// to send and its timeout.
     ///
     /// The owner of the machine calls this method if the request had to wait in a queue, for example behind requests of
-    /// other machines. Call the method right before sending, because the deadline of a term is computed from `now`. An
-    /// owner that sends each request immediately does not need this method.
+    /// other machines. Call the method right before sending, because the deadline of a leadership term is computed from
+    /// `now`. An owner that sends each request immediately does not need this method.
     ///
-    /// Returns `None` if the request is no longer useful, for example because the term has ended. Then call
+    /// Returns `None` if the request is no longer useful, for example because the leadership term has ended. Then call
     /// [`Machine::step`] with a tick.
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;

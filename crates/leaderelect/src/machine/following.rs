@@ -34,7 +34,7 @@ impl Machine {
             return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
-            // `next_try` is a time that was chosen during the last term, so choose it again.
+            // `next_try` is a time that was chosen during the last leadership term, so choose it again.
             self.next_try = Duration::MAX;
         }
         let found = match answer {
@@ -85,7 +85,7 @@ impl Machine {
 
     /// Processes the result of a candidate's write. `overtaken` means that another contender's lock existed while the
     /// write was in flight. The leader of that lock may not have observed the deletion of its lock yet. Therefore, if
-    /// this write created the lock, the term does not start immediately.
+    /// this write created the lock, the leadership term does not start immediately.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -104,8 +104,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The write was stored, but a term that starts at its send time would already be over. Take the lock again,
-            // starting from the stored record.
+            // The write was stored, but a leadership term that starts at its send time would already be over. Take the
+            // lock again, starting from the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -252,7 +252,7 @@ impl Machine {
         taken.then_some(if same_identity { same } else { more })
     }
 
-    /// Returns whether the lock still contains the record of this contender's last term.
+    /// Returns whether the lock still contains the record of this contender's last leadership term.
     fn is_of_last_term(&self, found: &LockState) -> bool {
         let last = self.last_term.as_ref();
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))

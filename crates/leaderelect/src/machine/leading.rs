@@ -1,5 +1,5 @@
-//! The machine in the leader phase: it renews the leadership term. If the observed lock contradicts the term, the
-//! machine ends the term.
+//! The machine in the leader phase: it renews the leadership term. If the observed lock contradicts the leadership
+//! term, the machine ends the term.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ impl Machine {
         }
     }
 
-    /// Handles a watch event. The event may be older than the known state, so an event that contradicts the term only
-    /// triggers a read.
+    /// Handles a watch event. The event may be older than the known state, so an event that contradicts the leadership
+    /// term only triggers a read.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -141,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Records that a write of the current term is stored.
+    /// Records that a write of the current leadership term is stored.
     fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };

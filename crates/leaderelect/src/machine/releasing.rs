@@ -7,8 +7,8 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Begins to release the lock of `term`. The release may take at most `span`. If `span` is zero, the term ends and
-    /// the lock is not released.
+    /// Begins to release the lock of `term`. The release may take at most `span`. If `span` is zero, the leadership
+    /// term ends and the lock is not released.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
@@ -21,7 +21,8 @@ impl Machine {
     }
 
     /// Releases the lock after a stop was requested, if necessary. The machine must release the lock if a write with an unknown
-    /// result may have taken the lock. It must also release the lock if the lock still contains the record of the last term.
+    /// result may have taken the lock. It must also release the lock if the lock still contains the record of the last
+    /// leadership term.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
@@ -32,8 +33,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the record of the last term expires. `None` if the lock does not contain that record
-    /// according to its last known state, or if the record does not have to be released.
+    /// Returns the time at which the record of the last leadership term expires. `None` if the lock does not contain
+    /// that record according to its last known state, or if the record does not have to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;

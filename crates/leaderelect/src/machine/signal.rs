@@ -20,7 +20,7 @@ pub enum Signal {
     Watch(Hint),
     /// The preferred holder has changed.
     Prefer(Preference),
-    /// The work of the term has returned or was dropped.
+    /// The work of the leadership term has returned or was dropped.
     WorkEnded,
     /// A request to stop. The machine asks the work to end, releases the lock, and finishes.
     Stop,

@@ -385,7 +385,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
             async move {
                 if term == 1 {
                     // The process is stopped for longer than the deadline. The work is the first code that detects the
-                    // end of the term.
+                    // end of the leadership term.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }

@@ -118,7 +118,7 @@ async fn stop_after_a_lost_term_releases_the_lock() {
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
-    // The last renewal was sent at 2.0. The read that follows the end of the term gets no response.
+    // The last renewal was sent at 2.0. The read that follows the end of the leadership term gets no response.
     pass(10.0).await;
     assert!(!a.status.is_leader());
     a.client.faults().heal();

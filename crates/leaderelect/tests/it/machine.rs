@@ -56,15 +56,16 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost term, so the machine takes the lock again. The time of day was set back, so the machine
-        // takes the lock in the second of its first write.
+        // The stored record belongs to the lost leadership term, so the machine takes the lock again. The time of day was set back, so
+        // the machine takes the lock in the second of its first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The old record is still stored, so the server did not apply the write. Therefore, no term has begun yet.
+        // The old record is still stored, so the server did not apply the write. Therefore, no leadership term has
+        // begun yet.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");

@@ -79,7 +79,7 @@ async fn release_waits_for_concurrent_work() {
     assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // The end of the term is reported only after all concurrent work has ended.
+    // The end of the leadership term is reported only after all concurrent work has ended.
     assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
 }
 
@@ -180,8 +180,8 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// The work records when it is dropped. After the drop, the end of the term is reported exactly once, even if a callback
-/// panics.
+/// The work records when it is dropped. After the drop, the end of the leadership term is reported exactly once, even if
+/// a callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]

@@ -29,7 +29,7 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
 }
 
-/// In kyverno, the work runs in a task that ends only with the process, not with the term.
+/// In kyverno, the work runs in a task that ends only with the process, not with the leadership term.
 #[tokio::test(start_paused = true)]
 async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();

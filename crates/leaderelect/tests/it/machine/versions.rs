@@ -1,4 +1,4 @@
-//! Tests which version of the lock a write replaces, and which versions belong to a term.
+//! Tests which version of the lock a write replaces, and which versions belong to a leadership term.
 
 use super::*;
 
@@ -8,7 +8,8 @@ fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockStat
     LockState::new(version, record.clone())
 }
 
-/// Another program may delete the lock and restore it with the same record. The restored lock belongs to no term.
+/// Another program may delete the lock and restore it with the same record. The restored lock belongs to no leadership
+/// term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -16,7 +17,7 @@ fn recreated_lock_with_own_record_is_not_released() {
     machine.step(written(), at(0, 0));
     let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
 
-    // In the first case, the work ends before the deadline of the term.
+    // In the first case, the work ends before the deadline of the leadership term.
     let mut released = machine.clone();
     assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
     let instructions = released.step(restored(), at(1, 1));
@@ -25,7 +26,7 @@ fn recreated_lock_with_own_record_is_not_released() {
         "{instructions:?}"
     );
 
-    // In the second case, the term is lost before the request to stop.
+    // In the second case, the leadership term is lost before the request to stop.
     machine.step(Signal::Tick, at(2, 2));
     machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
     let lost = machine.step(Signal::Tick, at(10, 10));

@@ -47,8 +47,8 @@ pub(crate) struct Node {
     /// node.
     pub(crate) effects: Vec<Duration>,
     /// The same times for actions that were in progress when the machine was suspended. The timeouts of these actions use a clock
-    /// that stops during a suspend, so the actions may last longer than the term. Only a fencing token would stop these actions.
-    /// Actions that resume after a suspend are counted, but they break no rule.
+    /// that stops during a suspend, so the actions may last longer than the leadership term. Only a fencing token would stop
+    /// these actions. Actions that resume after a suspend are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// The time at which this node last observed another holder.
@@ -58,7 +58,7 @@ pub(crate) struct Node {
     /// The versions of the lock that this node has observed. The value is the time when the node first observed the
     /// version, on the node's own clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// The time at which the node's last term ended, on the clock of this node.
+    /// The time at which the node's last leadership term ended, on the clock of this node.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl Node {
         self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
     }
 
-    /// Returns whether the node has written a record that belongs to the same term.
+    /// Returns whether the node has written a record that belongs to the same leadership term.
     pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
@@ -94,7 +94,7 @@ impl Node {
 
     /// Returns whether the node may send a write request at this time. The node may write if the last version that it has observed has
     /// not expired, or if another lease duration has passed since that version expired. The node does not record versions during a
-    /// term or a release.
+    /// leadership term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
