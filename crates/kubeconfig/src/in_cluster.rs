@@ -62,8 +62,8 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
 
 /// Returns the client configuration of a pod, from its service account and its environment variables.
 ///
-/// The client configuration contains the paths of the token and of the CA certificate, so the client can read the files
-/// again after they are rotated. If the CA file is missing, the system's CA certificates are used.
+/// The client configuration contains the paths of the token and of the CA certificate. Therefore, the client can read
+/// the files again after they are rotated. If the CA file is missing, the system's CA certificates are used.
 ///
 /// # Errors
 ///

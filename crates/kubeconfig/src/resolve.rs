@@ -206,7 +206,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // Without a context, overrides can still choose a cluster or a server.
+            // If no context is chosen, overrides can still choose a cluster or a server.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }

@@ -19,7 +19,7 @@ pub use finding::{AuditedEnd, Finding};
 /// unsafe events does not depend on the clocks of the contenders, because the audit uses only the auditor's own clock.
 /// The time of a write is known within two bounds. The write is later than the last read that was sent before the
 /// write, and earlier than the first observation of the write. The audit misses changes that happen between its reads.
-/// Without a watch, the audit cannot decide whether a takeover was early, because the lock may have been released
+/// If there is no watch, the audit cannot decide whether a takeover was early, because the lock may have been released
 /// between two reads. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {

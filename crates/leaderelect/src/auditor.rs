@@ -32,9 +32,9 @@ use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Loc
 pub struct LockAuditor<L> {
     /// The lock to observe.
     pub lock: L,
-    /// The interval between reads. Default: one second. With a shorter interval, the time of each write is known more
-    /// precisely. Half of the renewal interval is short enough for most kinds of findings. If the interval is zero, the
-    /// auditor does not pause between reads.
+    /// The interval between reads. Default: one second. If the interval is shorter, the time of each write is known
+    /// more precisely. Half of the renewal interval is short enough for most kinds of findings. If the interval is
+    /// zero, the auditor does not pause between reads.
     pub period: Duration,
     /// The clocks.
     pub clocks: Arc<dyn Clocks>,

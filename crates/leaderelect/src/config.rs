@@ -217,7 +217,7 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // With a longer pause, the candidate would be slow to detect that the leader has died.
+            // If the pause were longer, the candidate would be slow to detect that the leader has died.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }

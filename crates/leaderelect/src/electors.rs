@@ -32,11 +32,11 @@ pub struct LeaseGroupConfig {
     /// including the leases of other programs.
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests in flight at the same time. The default is 8. The actual maximum is this value or
-    /// half the number of electors, whichever is larger. With this maximum, no leadership term is lost only because
-    /// requests wait in the queue. Of the waiting requests, the one whose leadership term has the earliest deadline is
-    /// sent first. The timeout of a request starts when the request leaves the queue. In the queue, the request of a
-    /// candidate is treated as if its sender were a leader with a full `renew_deadline` left. Therefore, candidates do
-    /// not starve.
+    /// half the number of electors, whichever is larger. This maximum is high enough that no leadership term is lost
+    /// only because requests wait in the queue. Of the waiting requests, the one whose leadership term has the earliest
+    /// deadline is sent first. The timeout of a request starts when the request leaves the queue. In the queue, the
+    /// request of a candidate is treated as if its sender were a leader with a full `renew_deadline` left. Therefore,
+    /// candidates do not starve.
     pub in_flight: usize,
     /// The configuration of all electors. All electors share one identity, because they belong to one process.
     pub election: LeaderElectionConfig,
@@ -149,8 +149,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     }
 }
 
-/// Returns a field selector for the namespace if the API is for all namespaces. With this selector, the server does not
-/// send leases of other namespaces.
+/// Returns a field selector for the namespace if the API is for all namespaces. Because of this selector, the server
+/// does not send leases of other namespaces.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),

@@ -175,8 +175,8 @@ struct Doubt {
 /// but can delay the next leadership term.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random delay of a candidate after a record has expired. With a hundred candidates, most of them observe the
-/// next leader before they try to take the lock.
+/// The maximum random delay of a candidate after a record has expired. In a group of a hundred candidates, most of them
+/// observe the next leader before they try to take the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
 /// The maximum random delay of a candidate after the watch has reported a free lock. Most of the candidates with a
@@ -526,7 +526,8 @@ impl Machine {
     }
 
     /// Makes this contender wait, because the lock that it had observed was deleted. The last holder of that lock may have
-    /// acquired or renewed it right before the deletion, and may work for almost a lease duration after the deletion.
+    /// acquired or renewed it right before the deletion. That holder may work for almost a lease duration after the
+    /// deletion.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {

@@ -72,8 +72,8 @@ impl Default for ShardsConfig {
 ///   lists all leases before it begins to work on the shard.
 /// - After a replica dies, other replicas work on its shards as soon as the leases of these shards have expired. The
 ///   delay after the last renewal is at most a `lease_duration`, plus 120 ms, plus the time of three requests. The
-///   three requests are a GET and a PUT that take the lease, and a LIST that looks for replicas with another number of
-///   shards.
+///   three requests are a GET and a PUT that take the lease, and a LIST. The LIST looks for replicas with another
+///   number of shards.
 /// - After a replica gives up a shard, no replica works on the shard for up to 40 ms, plus the time of four requests.
 ///   The four requests are a GET and a PUT that release the lease, and a PUT and a LIST of the next leader.
 /// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the

@@ -14,11 +14,11 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
 /// The fencing token of a leadership term: the resourceVersion at which the lock was taken.
 ///
-/// Only tokens with the same uid can be compared. With the same uid, each leadership term has a greater token than all earlier terms.
-/// If a resource remembers the greatest token that it has seen and rejects smaller ones, a leader that was frozen cannot change the
-/// resource any more. No other kind of check provides this protection. For Kubernetes objects, use [`stamp`](Token::stamp) and
-/// [`verify`](Token::verify): read the object, verify, stamp, and update it with the resourceVersion that was read. Each leader must
-/// stamp an object before it relies on the content of the object.
+/// Only tokens with the same uid can be compared. If the uid is the same, each leadership term has a greater token than all earlier
+/// terms. Suppose that a resource remembers the greatest token that it has seen and rejects smaller ones. A leader that was frozen
+/// then cannot change the resource any more. No other kind of check provides this protection. For Kubernetes objects, use
+/// [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp, and update it with the resourceVersion that
+/// was read. Each leader must stamp an object before it relies on the content of the object.
 ///
 /// # Examples
 ///

@@ -47,7 +47,8 @@
 //!
 //! - **An instrument is a share of its series.** Several components may have instruments for the same series, such as two queues with
 //!   the same name. The value of a gauge series is the sum of its gauges, and a dropped gauge is removed from this sum. The values of
-//!   counters and histograms are kept until the last share is dropped, because Prometheus interprets a decrease of a counter as a reset.
+//!   counters and histograms are kept until the last share is dropped. Otherwise, Prometheus would interpret the decrease of a counter
+//!   as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores an `Option` with its instruments.
 //! - **A component may use its instruments while it holds its locks.** Therefore, instruments must not block or call the component. The
 //!   provider reads a pulled gauge without holding a lock, so the function of the gauge may take the component's locks.

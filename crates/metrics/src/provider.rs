@@ -56,7 +56,7 @@ pub enum MetricKind {
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels or the kind of the metric is wrong, because this is a bug in the
+/// A provider may panic if the number of labels or the kind of the metric is wrong, because both are bugs in the
 /// component.
 ///
 /// # Examples

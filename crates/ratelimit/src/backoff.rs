@@ -9,8 +9,8 @@ use crate::jitter::scale;
 ///
 /// This type corresponds to client-go's `wait.Backoff`, and to its `BackoffManager` except for the reset. A `Backoff` only computes
 /// delays: it does not sleep and reads no clock. The owner calls [`reset`](Backoff::reset) after a success. client-go's manager
-/// instead resets itself if there was no failure for some time, such as two minutes. With client-go's rule, the delays stay long for
-/// some time after a success. If each attempt takes longer than that time, the delays never grow.
+/// instead resets itself if there was no failure for some time, such as two minutes. With the reset of client-go, the delays stay
+/// long for some time after a success. If each attempt takes longer than that time, the delays never grow.
 ///
 /// # Examples
 ///
@@ -47,8 +47,8 @@ pub struct BackoffConfig {
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter that is added to a delay, as a fraction of the delay. With 1.0, a delay with jitter is at most twice as
-    /// long as without jitter. If the fraction is below 0 or NaN, no jitter is added.
+    /// The maximum jitter that is added to a delay, as a fraction of the delay. If the value is 1.0, a delay with jitter is at
+    /// most twice as long as the delay without jitter. If the fraction is below 0 or NaN, no jitter is added.
     pub jitter: f64,
     /// The number of failures after which the delay no longer grows. The default is no limit.
     pub steps: u32,

@@ -38,8 +38,7 @@ pub struct TokenBucket {
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. With this scale, the level can represent the largest burst, and also rates as low as one token in a million
-/// years.
+/// The fixed-point scale. This scale is fine enough for the largest burst, and also for rates as low as one token in a million years.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {

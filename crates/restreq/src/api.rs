@@ -81,7 +81,7 @@ use crate::{Error, Request, RestClient, list};
 /// }
 /// ```
 ///
-/// With a resource that is known only at run time:
+/// For a resource that is known only at run time:
 ///
 /// ```
 /// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
@@ -226,8 +226,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Like [`on_object`](Self::on_object), but returns an error if the resource is not one of `plurals` in the API
-    /// group `group`.
+    /// Returns a request like [`on_object`](Self::on_object), but an error if the resource is not one of `plurals` in
+    /// the API group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -283,7 +283,7 @@ impl<T: DeserializeOwned> Api<T> {
     }
 
     /// Lists one page of objects. Without a limit in the options, the page contains all objects. Each object is decoded
-    /// as soon as it arrives. To process the objects one by one, or to get them undecoded, use the [`ListWatch`]
+    /// as soon as it arrives. To process the objects individually, or to get them undecoded, use the [`ListWatch`]
     /// implementation of this type.
     ///
     /// # Errors

@@ -112,7 +112,7 @@ impl Credentials {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // Without a refresh token, the login cannot get new credentials.
+            // Without a refresh token, the login cannot request new credentials.
             #[cfg(feature = "oidc")]
             Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
             #[cfg(feature = "oidc")]

@@ -79,7 +79,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// Like [`read`](Self::read), but ignores the result of a read that started before this call.
+    /// Reads in the same way as [`read`](Self::read), but ignores the result of a read that started before this call.
     pub(crate) async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {

@@ -289,8 +289,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// Checks the messages of a WebSocket, each preceded by one byte with its size: all data of a channel reaches the
-/// reader of this channel.
+/// Checks the messages of a WebSocket: all data of a channel reaches the reader of this channel. In the input, one byte
+/// with its size precedes each message.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};

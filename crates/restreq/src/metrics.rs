@@ -229,8 +229,8 @@ impl Drop for LookUp<'_> {
 }
 
 /// The instruments of one metric. Each instrument is created when its labels are first used. The number of instruments
-/// is limited, because the labels have few values: methods, status codes, and the host names of the server and its
-/// proxy.
+/// is limited, because the labels have few values. These are methods, status codes, and the host names of the server
+/// and its proxy.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {

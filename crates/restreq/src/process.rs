@@ -60,7 +60,7 @@ use crate::websocket::WebSocket;
 pub struct AttachedProcess {
     /// The input of the command.
     pub stdin: Option<ProcessInput>,
-    /// The output of the command. With a terminal, this stream also contains the error output.
+    /// The output of the command. If the command has a terminal, this stream also contains the error output.
     pub stdout: Option<ProcessOutput>,
     /// The error output of the command. `None` with a terminal.
     pub stderr: Option<ProcessOutput>,
@@ -103,7 +103,7 @@ pub struct TerminalSize {
 /// be a secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The output. With a terminal, this output also contains the error output.
+    /// The output. If the command has a terminal, this output also contains the error output.
     pub stdout: Vec<u8>,
     /// The error output.
     pub stderr: Vec<u8>,

@@ -358,8 +358,8 @@ impl Request {
     }
 
     /// Disables rate limiting and back-off for this request, even after an error. The method disables the limiter and the
-    /// back-off of the client, and also a limiter and a back-off that were set on this request earlier. Use this method
-    /// for urgent requests, such as lease renewals.
+    /// back-off of the client, and also those that were set on this request before. Use this method for urgent requests,
+    /// such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.throttled, self.limiter, self.backoff) = (false, None, None);
         self

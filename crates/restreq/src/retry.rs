@@ -41,8 +41,8 @@ use crate::request::Body;
 /// - A body that can be read only once is never sent again.
 /// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
 ///   or the reused connection was dead.
-/// - The deadline of the request limits the total of all waits between its attempts. Without a deadline, as for a
-///   watch, the limit is a minute.
+/// - The deadline of the request limits the total of all waits between its attempts. If the request has no deadline, as
+///   is the case for a watch, the limit is a minute.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,

@@ -53,7 +53,7 @@ pub(crate) struct Transport {
 }
 
 /// Watches and streams use separate connections. Otherwise, they would occupy HTTP/2 streams for a long time, and short
-/// requests would have to wait. With `drop_connection_on_cancel`, there are few requests, so all requests share one
+/// requests would have to wait. A client with `drop_connection_on_cancel` sends few requests, so all requests share one
 /// group.
 struct ConnectionGroups {
     connector: Connector,

@@ -55,7 +55,7 @@ pub struct Watch<T> {
 }
 
 /// A stream of the events of a watch. The objects in the events are not decoded. The stream behaves like [`Watch`], but
-/// the watch continues after an object that cannot be decoded and after a frame above the limit: see
+/// continues after an object that cannot be decoded and after a frame above the limit: see
 /// [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples

@@ -247,8 +247,8 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
     // If the process has only one subscriber, the first thread that reaches an event decides whether tracing enables
-    // the event for all threads. The thread that decides may have no subscriber. With a second subscriber, tracing asks
-    // the subscriber of each thread instead.
+    // the event for all threads. The thread that decides may have no subscriber. If there is a second subscriber,
+    // tracing asks the subscriber of each thread instead.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

@@ -57,7 +57,8 @@ fn server_without_scheme_is_rejected_with_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
-/// With the spaces, the URL would not start with `https`, and the client would silently omit the credentials.
+/// The server has spaces around its URL. If they stayed, the URL would not start with `https`, and the client would
+/// silently omit the credentials.
 #[test]
 fn spaces_around_server_are_trimmed() {
     let used =

@@ -135,8 +135,8 @@ fn problems_name_file_field_and_fix() {
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
 }
 
-/// Each problem contains the line number in its own file, even after a merge. Without a file, a problem has no line
-/// number.
+/// Each problem contains the line number in its own file, even after a merge. If the configuration was not read from a
+/// file, a problem has no line number.
 #[test]
 fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();

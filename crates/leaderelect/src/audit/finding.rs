@@ -14,8 +14,8 @@ pub enum Finding {
         holder: String,
         /// The number of holder changes according to the record.
         transitions: i32,
-        /// How long no contender led before this leadership term, as far as the auditor observed. If the last holder
-        /// did not release the lock, this time starts at the holder's last renewal. `None` if it is unknown.
+        /// The observed time without a leader before this leadership term. If the last holder did not release the lock,
+        /// this time starts at the holder's last renewal. `None` if it is unknown.
         gap: Option<Duration>,
     },
     /// A term ended.
@@ -24,7 +24,7 @@ pub enum Finding {
         holder: String,
         /// How it ended.
         end: AuditedEnd,
-        /// How long the leadership term lasted, as far as the auditor observed.
+        /// The observed duration of the leadership term.
         lasted: Duration,
     },
     /// A contender took the lock too early: the record of the previous holder had not been unchanged for its lease

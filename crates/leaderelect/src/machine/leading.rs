@@ -17,8 +17,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch reported a write that did not change the record, use the version of that write as the base. With
-        // the older version, the renewal would conflict.
+        // If the watch reported a write that did not change the record, use the version of that write as the base. If
+        // the renewal replaced the older version, it would conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }

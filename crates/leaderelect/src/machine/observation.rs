@@ -41,7 +41,7 @@ impl Machine {
     /// Returns how long a candidate may go without observing the lock. After a longer time, the candidate may have
     /// missed a renewal that repeats an earlier record.
     ///
-    /// A candidate that can reach the server reads the lock sooner, at the latest when the record expires and the
+    /// A candidate that can reach the server reads the lock sooner: at the latest when the record expires and the
     /// candidate may take the lock. If this time were shorter, other programs that write the object regularly could
     /// delay a takeover forever.
     pub(super) fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {

@@ -33,8 +33,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the record of the last leadership term expires. `None` if the lock does not contain
-    /// that record according to its last known state, or if the record does not have to be released.
+    /// Returns the time at which the record of the last leadership term expires. `None` if the last known state of the
+    /// lock does not contain that record, or if the record does not have to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;

@@ -33,8 +33,8 @@ pub struct Preference {
     /// How long this contender leaves a free lock to other contenders.
     pub defer: Duration,
     /// If set, this contender gives up its lock in favor of the contender with this identity. The machine asks the work
-    /// to end, renews the term until the work has ended, and releases the lock. If no other contender took the lock
-    /// during the time that this contender left it free, this contender ignores the preference and keeps the lock.
+    /// to end, renews the term until the work has ended, and releases the lock. If no other contender takes the lock
+    /// while this contender leaves it free, this contender ignores the preference and keeps the lock.
     pub yield_to: Option<String>,
 }
 

@@ -111,7 +111,7 @@ impl Members {
     }
 
     /// Records that a lease was deleted. A deleted shard lease of a rival is treated as held for another lease
-    /// duration, because its leader may not have observed the deletion yet.
+    /// duration. Its leader may not have observed the deletion yet.
     pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {

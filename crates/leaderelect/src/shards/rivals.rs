@@ -2,8 +2,8 @@
 //!
 //! The shards of a rival have other leases, but may contain the same objects as the shards of this replica. Therefore,
 //! a replica that has acquired the lease of a shard lists all leases of the fleet before it works on the shard. If two
-//! rivals acquire leases at the same time, at least one of them finds the other's lease in its list, and gives up its
-//! own lease.
+//! rivals acquire leases at the same time, at least one of them finds the other's lease in its list. That rival gives
+//! up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -206,8 +206,8 @@ impl<L: Lock> Contest<L> {
     }
 
     /// Returns a future that sends the request. For the deadline, the request counts as sent when the machine created
-    /// it, or when `depart` was called. If the future is first polled too late, for example after a suspend, the
-    /// request is not sent, because its leadership term may be over.
+    /// it, or when `depart` was called. The request is not sent if the future is first polled too late, for example
+    /// after a suspend. The leadership term of the request may be over by then.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());

@@ -184,7 +184,7 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
         .collect::<Vec<_>>();
     pass(0.1).await;
     take_log(&server);
-    // For each tenth of a second, the number of watches that were opened.
+    // The number of watches that were opened in each tenth of a second.
     let mut opened = Vec::new();
     for _ in 0..600 {
         pass(0.1).await;

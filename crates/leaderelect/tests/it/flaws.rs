@@ -24,8 +24,8 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The stop and the partition happen at the same time, so the release can read the lock only after the next leader
-    // has taken it.
+    // The stop and the partition happen at the same time. Therefore, the release can read the lock only after the next
+    // leader has taken it.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;

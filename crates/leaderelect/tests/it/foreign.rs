@@ -271,9 +271,9 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // Each pair contains the interval between the writes of the other program, and the latency of responses. With
-        // some of the pairs, the writes and the retries happen at the same times. With the last pair, the elector has
-        // no time for a write unless the watch reports each write of the other program.
+        // Each pair contains the interval between the writes of the other program, and the latency of responses. For
+        // some of the pairs, the writes and the retries happen at the same times. For the last pair, the elector has no
+        // time for a write unless the watch reports each write of the other program.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();

@@ -12,8 +12,8 @@ use crate::wake::{call_all, pass_on};
 
 /// A clock that advances only when [`advance`](ManualClock::advance) is called. Clones share the time.
 ///
-/// `advance` wakes the sleeping tasks and threads whose deadline has passed. Deadlines are absolute, so a sleep also ends in time if
-/// the clock advances after the deadline was computed and before the timer is set.
+/// `advance` wakes the sleeping tasks and threads whose deadline has passed. Deadlines are absolute. Therefore, a sleep also ends in
+/// time if the clock advances after the deadline was computed and before the timer is set.
 ///
 /// # Examples
 ///

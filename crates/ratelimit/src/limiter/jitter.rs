@@ -6,8 +6,8 @@ use super::RateLimiter;
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Subtracts a random part from the delays of another limiter, so that items that failed at the same time are not retried at the same
-/// time.
+/// Subtracts a random part from the delays of another limiter. Therefore, items that failed at the same time are not retried at the
+/// same time.
 ///
 /// A delay `d` becomes a delay that is uniformly distributed in `[d * (1 - fraction), d]`. The jitter is subtracted and not added, so
 /// no delay exceeds the maximum of the other limiter. The retries of items with the maximum delay are therefore also spread.

@@ -79,7 +79,7 @@ impl<T> Api<T> {
     /// soon as the connection is established. The command may start later.
     ///
     /// The user needs the verbs `get` and `create` for `pods/exec`. The request opens a WebSocket over HTTP/1.1, on a
-    /// separate connection. All proxies on the way must support WebSockets.
+    /// separate connection. All proxies between the client and the server must support WebSockets.
     ///
     /// # Errors
     ///

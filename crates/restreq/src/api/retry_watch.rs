@@ -21,8 +21,8 @@ use crate::error::InvalidRequest;
 /// Bookmarks only advance the revision from which the watch resumes.
 ///
 /// The watch waits so that at least a second passes between the starts of two requests. While the requests fail, the
-/// pauses between them grow up to 30 s, plus a random jitter that is at most as long as the pause. If the server asks
-/// for a longer pause, the watch waits for as long as the server asks.
+/// pauses between them grow up to 30 s. A random jitter of up to the same length is added to each pause. If the server
+/// asks for a longer pause, the watch waits for as long as the server asks.
 ///
 /// The watch has no task. A `RetryWatch` makes progress only while it is polled. Dropping it ends the watch.
 ///

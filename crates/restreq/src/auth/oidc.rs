@@ -47,7 +47,7 @@ const MAX_SIZE: usize = 1 << 20;
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
 /// Returns the login for a configuration. The configured tokens are not checked, because they may be unused: a client that
-/// sends no requests with this login does not need valid tokens.
+/// sends no requests with this login needs no valid tokens.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -69,7 +69,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
     // The variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last reference to a login
-    // also drops the token store, which is code of the user.
+    // also drops the token store, and this runs user code.
     let known: Vec<_>;
     // A panic while this lock is held leaves the data consistent, so a poisoned lock can still be used.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,8 +129,8 @@ impl OidcLogin {
         self.lock().is_some()
     }
 
-    /// Returns whether `new` configures the same login. If so, the client and the issuer are equal, and the refresh token of
-    /// `new` is the initial or the current refresh token of this login.
+    /// Returns whether `new` configures the same login. If so, the two logins have the same client and issuer, and the
+    /// refresh token of `new` is the initial or current token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());

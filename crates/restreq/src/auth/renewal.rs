@@ -208,7 +208,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Log and measure outside of the lock, because subscribers and metrics providers are code of the user.
+        // Log and measure outside of the lock, because subscribers and metrics providers are user code.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");

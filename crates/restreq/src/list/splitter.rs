@@ -12,8 +12,8 @@ use crate::oversized::BoundedBuffer;
 /// Splits the body of a list into its items as the body arrives. Only one item and the envelope are kept in memory. The
 /// envelope is the JSON text around the items.
 ///
-/// For a complete body, the result is the same as with a JSON parser. A body that is not JSON is rejected at the first
-/// invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
+/// If the body is complete, the result is the same as with a JSON parser. A body that is not JSON is rejected at the
+/// first invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
     /// The chunks of the body that are not processed yet.

@@ -120,7 +120,7 @@ impl TlsSource {
     /// Passes new settings to `replace` if the files have changed since the last check. Only one caller checks the
     /// files at any time. Other callers continue with the current settings during the check.
     ///
-    /// As in [`show`](Self::show), `replace` returns before another caller can get newer settings.
+    /// As for [`show`](Self::show), `replace` returns before another caller can get newer settings.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
         let config = self.config.clone();

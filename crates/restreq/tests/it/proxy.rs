@@ -18,7 +18,7 @@ pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// Like `proxy`, but the client reaches the proxy over TLS.
+/// Works like `proxy`, but the client reaches the proxy over TLS.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();

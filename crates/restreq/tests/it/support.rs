@@ -200,8 +200,8 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Without this option, the second packet of a response would wait up to 40 ms for the client's acknowledgement
-        // of the first packet.
+        // Without `TCP_NODELAY`, the second packet of a response would wait up to 40 ms for the client's
+        // acknowledgement of the first packet.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);

@@ -18,7 +18,7 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 struct Book {
     /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// For each shard without a worker, the time since which it has had no worker.
+    /// The times since which shards have had no worker.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,

@@ -66,7 +66,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
     // Wait for the sum of four times: the longest suspend, the retry of a replica without a watch, a lease duration, and the delay of
-    // the next replica in the order. The retry and the lease duration are measured on the slowest clock.
+    // the next replica. The retry and the lease duration are measured on the slowest clock.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);

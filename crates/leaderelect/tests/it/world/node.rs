@@ -43,10 +43,9 @@ pub(crate) struct Node {
     /// The time until which the model of client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// For each action of this node that runs under a permit, the latest time at which it ends, on the clock of this
-    /// node.
+    /// The latest times at which the node's actions under a permit end, on the clock of this node.
     pub(crate) effects: Vec<Duration>,
-    /// The same times for actions that were in progress when the machine was suspended. The timeouts of these actions use a clock
+    /// The end times of actions that were in progress when the machine was suspended. The timeouts of these actions use a clock
     /// that stops during a suspend, so the actions may last longer than the leadership term. Only a fencing token would stop
     /// these actions. Actions that resume after a suspend are counted, but they break no rule.
     pub(crate) slept: Vec<Duration>,
@@ -93,8 +92,8 @@ impl Node {
     }
 
     /// Returns whether the node may send a write request at this time. The node may write if the last version that it has observed has
-    /// not expired, or if another lease duration has passed since that version expired. The node does not record versions during a
-    /// leadership term or a release.
+    /// not expired. It may also write if another lease duration has passed since that version expired. The node does not record
+    /// versions during a leadership term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);

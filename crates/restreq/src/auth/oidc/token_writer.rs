@@ -98,7 +98,7 @@ impl Shared {
 
     fn keep(&self, Tokens { id, refresh }: &Tokens) {
         for left in (0..TRIES).rev() {
-            // The store is code of the user, so it may panic.
+            // The store is user code, so it may panic.
             let stored = catch_unwind(AssertUnwindSafe(|| self.store.store(id, refresh)));
             let why = match stored {
                 Ok(Ok(())) => return,

@@ -9,7 +9,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// A verifier that checks servers against the CA certificates. Like Go, the verifier also accepts a server whose own
-/// certificate is in the bundle, even if that certificate is self-signed or from an unknown CA. The server's name and
+/// certificate is in the bundle. The certificate may even be self-signed or from an unknown CA. The server's name and
 /// the validity period are always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
