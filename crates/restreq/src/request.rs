@@ -255,8 +255,7 @@ impl Request {
     }
 
     /// Sets a header and replaces its previous values. This setter also works after an earlier setter found an error.
-    /// The headers `Authorization` and `Cookie` are marked as sensitive, so that the `Debug` output does not show their
-    /// values.
+    /// Headers with credentials or cookies are marked as sensitive, so that the `Debug` output does not show their values.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {

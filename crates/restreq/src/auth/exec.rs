@@ -294,7 +294,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // No credentials are this long. If the plugin continues to write, dropping the pipe makes its writes fail.
+        // No credentials are this long. If the plugin continues to write, dropping the pipe ends it.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())

@@ -22,7 +22,7 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 ///
 /// Sending and receiving do not wait for each other. Otherwise, a command that copies its input to its output could
 /// cause a deadlock. If the buffer of a reader is full, the driver keeps one message and stops reading, so the server
-/// has to wait. TCP keepalive detects lost peers: see `connect.rs`.
+/// has to wait. TCP settings make lost peers detectable: see `connect.rs`.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
