@@ -159,8 +159,8 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts logging each recorded event, like client-go's `StartStructuredLogging`. The level is INFO, and the fields are
-    /// `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts logging each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the fields
+    /// are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }

@@ -13,8 +13,8 @@ pub struct SeriesConfig {
     /// The time between two writes of a series that continues. Each write updates the count, and keeps the server from
     /// deleting the event. The default is 30 minutes.
     pub refresh: Duration,
-    /// How long after its last repetition a series ends. An event without repetitions is forgotten after the same time.
-    /// The default is 6 minutes.
+    /// How long after its last repetition a series ends. An event without repetitions is forgotten after this time. The
+    /// default is 6 minutes.
     pub finish: Duration,
     /// The maximum number of events that are remembered, at least 1. The default is 4096. If there are more events, the
     /// event whose last repetition is the oldest is evicted, and its count is written.
@@ -63,7 +63,7 @@ impl Entry {
 /// The events that the caller must write because an event was recorded.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// A new event, or the second event of its kind. The second event starts a series.
+    /// A new event, or the first repetition of an event. The second event starts a series.
     pub(crate) write: Option<SeriesEvent>,
     /// A series that was evicted. The evicted series is written one last time.
     pub(crate) evicted: Option<SeriesEvent>,

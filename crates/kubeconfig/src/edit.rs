@@ -18,8 +18,8 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if there is no current context, and [`Error::NotFound`] if the current context does
-    /// not exist.
+    /// Returns [`Error::NoContext`] if there is no current context. Returns [`Error::NotFound`] if the current context
+    /// does not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
         if name.is_empty() {

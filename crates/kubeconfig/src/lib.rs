@@ -26,8 +26,8 @@
 //!
 //! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
 //!   [`Context`]s by name.
-//! - [`Files`] are the files of a configuration. A `Files` loads the configuration, and writes each change to the file
-//!   that contains the changed entry.
+//! - [`Files`] is the list of the files of a configuration. A `Files` loads the configuration, and writes each change
+//!   to the file that contains the changed entry.
 //! - [`Overrides`] are values that replace values from the files. A program usually sets the overrides from its
 //!   command-line flags. An [`Environment`] contains the environment variables and paths.
 //! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for a client.

@@ -124,7 +124,7 @@ pub struct AuthInfo {
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// The path of a file that contains the bearer token. The client reads the file again when it changes.
+    /// The path of a file that contains the bearer token. If the file changes, the client reads it again.
     #[serde(
         default,
         rename = "tokenFile",

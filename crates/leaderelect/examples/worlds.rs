@@ -118,7 +118,7 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
     }
 }
 
-/// Returns whether the broken rule is "at most one contender leads".
+/// Returns whether the broken rule is the rule "at most one contender leads".
 fn is_overlap(message: &str) -> bool {
     message.starts_with("S1:")
 }

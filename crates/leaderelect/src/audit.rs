@@ -117,7 +117,7 @@ impl Audit {
     }
 
     /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the watch is expected to
-    /// report each version, until [`watch_is_down`](Self::watch_is_down) is called.
+    /// report each version of the lock until [`watch_is_down`](Self::watch_is_down) is called.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,

@@ -1,4 +1,4 @@
-//! Callbacks and events of an elector.
+//! The callbacks and the events of an elector.
 
 use std::fmt;
 use std::future::Future;
@@ -63,8 +63,8 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// The content of a Kubernetes Event about a lock. The Event should have the type `Normal`, the reason
-/// `LeaderElection`, and the `Display` output of this value as its message.
+/// The content of a Kubernetes Event about a lock. Give the Event the type `Normal`, the reason `LeaderElection`, and
+/// the `Display` output of this value as its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.

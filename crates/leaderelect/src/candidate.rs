@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
-/// The built-in strategy of Kubernetes. The candidate with the lowest emulation version leads. Among candidates with the
-/// same emulation version, the one with the lowest binary version leads, and then the oldest candidate. Therefore, during
-/// an upgrade, the replicas keep the old behavior until all of them support the new behavior.
+/// The built-in strategy of Kubernetes. The control plane chooses the candidate with the lowest emulation version. Among
+/// candidates with the same emulation version, it chooses the lowest binary version, and then the oldest candidate.
+/// Therefore, during an upgrade, the replicas keep the old behavior until all of them support the new behavior.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which equals `v1alpha2`. The name of the object is the identity
-/// of the contender. The object must be in the namespace of the Lease.
+/// A `LeaseCandidate` of the API `coordination.k8s.io/v1beta1`. The version `v1alpha2` has the same fields. The name of
+/// the object is the identity of the contender. The object must be in the namespace of the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -92,7 +92,7 @@ impl LeaseCandidateSpec {
 /// Run the candidate together with a [coordinated](crate::LeaderElectionConfig::coordinated) elector that has the same
 /// identity. The server needs the feature gate `CoordinatedLeaderElection`. Kubernetes has the API `v1alpha2` since
 /// 1.32 and `v1beta1` since 1.33. The candidate writes the object in the API version of `api`. The clocks of all
-/// contenders and of the control plane must agree to within a few seconds: see
+/// contenders and of the control plane may differ by at most a few seconds: see
 /// [`coordinated`](crate::LeaderElectionConfig::coordinated).
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! The clocks of an elector, and deadlines on several clocks.
+//! The clocks of an elector, and deadlines that use several of these clocks.
 
 use std::fmt;
 use std::pin::Pin;

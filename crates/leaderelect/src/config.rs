@@ -14,8 +14,8 @@ use crate::{Clocks, LeaderEvent, SystemClocks};
 /// The maximum jitter of the pause between a candidate's attempts, as a fraction of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// The configuration of an elector: client-go's `LeaderElectionConfig`, with the defaults of the Kubernetes core
-/// components.
+/// The configuration of an elector: client-go's `LeaderElectionConfig`. The defaults are the same as in the Kubernetes
+/// core components.
 ///
 /// A candidate takes over when the record has been unchanged for the lease duration that the record contains. The work of a leader ends
 /// `renew_deadline` after the last stored renewal was sent. The difference between the two durations (5 s by default) allows for clocks
@@ -273,7 +273,7 @@ pub enum InvalidConfig {
     /// The retry period must not be zero. Otherwise, there would be no pause between retries.
     #[error("retry_period must be greater than zero")]
     ZeroRetry,
-    /// The lease duration must be at least one second, because leases store whole seconds.
+    /// The lease duration must be at least one second, because a Lease stores whole seconds.
     #[error("lease_duration {lease:?} must be at least one second")]
     LeaseBelowOneSecond {
         /// The lease duration.

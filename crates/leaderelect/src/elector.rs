@@ -105,7 +105,7 @@ impl<L: Lock> LeaderElector<L> {
     /// Contends for the lock, and runs the work while this elector leads. When the elector loses a term, it contends again. The
     /// method returns when `stop` is cancelled, or when the work ends although it was not asked to end. The work can end by
     /// returning a value or an error, or with a panic. The return value is the end of the last leadership term, or `None` if there
-    /// was no term. To contend again, call this method again.
+    /// was no term. To contend again, call `run` again.
     ///
     /// When `stop` is cancelled, the elector asks the work to end, and renews the term until the work has ended. The
     /// elector then waits until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under
@@ -115,7 +115,7 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// Panics if a callback other than the work panics, or if the lock panics. After such a panic, the elector does not
+    /// Panics if the lock panics, or if any callback except the work panics. After such a panic, the elector does not
     /// release the lock, so the next leader has to wait until the lock expires. The next call of this method waits for
     /// the permits and the concurrent work of the leadership term, as after a dropped run.
     ///
@@ -369,7 +369,7 @@ impl<T> Drop for OpenTerm<'_, T> {
             return;
         }
         let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
-        // Catch panics, because a second panic during unwinding would abort the process.
+        // Catch panics here, because a second panic during unwinding would abort the process.
         if recorded.is_err() || called.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }

@@ -134,7 +134,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
     }
 
-    /// Returns the options that list all leases of the group.
+    /// Returns list options that select all leases of the group.
     pub(crate) fn list_options(&self) -> ListOptions {
         let field_selector = in_namespace(&self.api, &self.namespace);
         ListOptions { label_selector: self.label_selector.clone(), field_selector, ..ListOptions::default() }

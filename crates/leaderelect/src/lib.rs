@@ -37,8 +37,8 @@
 //! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
 //! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
 //!   [`Term`] is one period of leadership, and a [`TermEnd`] describes its end. A fencing [`Token`] orders terms.
-//! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] answers health
-//!   checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
+//! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] shows the state of
+//!   an election to health checks and other readers. Metrics are reported to [`LeaderElectionConfig::metrics`].
 //! - [`machine::Machine`] makes all decisions and performs no I/O.
 //! - A [`LockAuditor`] observes a lock and reports unsafe events.
 //!
@@ -48,12 +48,12 @@
 //! must differ by a factor of less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not
 //! matter. The deadline is computed from the time at which the last stored renewal was *sent*. A renewal whose response
 //! is pending does not extend the deadline. In this guarantee, work means code that runs [inside](Leadership::run) a
-//! leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline passes as soon as one of the
-//! three [clocks](Now) reaches it. Therefore, the leadership term is already over when a machine wakes from a suspend.
-//! The leadership term is also over when a paused virtual machine resumes and its time of day is corrected.
+//! leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline has passed as soon as one of
+//! the three [clocks](Now) reaches it. Therefore, the leadership term is already over when a machine wakes from a
+//! suspend. The leadership term is also over when a paused virtual machine resumes and its time of day is corrected.
 //!
-//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
-//! a lease has expired. Therefore, in a coordinated election, differences between the clocks also matter.
+//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides whether a lease has
+//! expired, based on the time of day. Therefore, in a coordinated election, differences between the clocks also matter.
 //!
 //! If a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that has seen the
 //! lock waits for a lease duration after it has observed the deletion. A new candidate that finds no lock does not

@@ -1,4 +1,4 @@
-//! The trait of locks, and the lock that stores its record in a Lease.
+//! The trait for locks, and a lock that stores its record in a Lease.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -137,8 +137,8 @@ pub trait Lock: Send + Sync + 'static {
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the record in the object `base`. Returns an error if the stored object has changed since `base` was
-    /// read.
+    /// Replaces the election record in the object `base`. Returns an error if the stored object has changed since
+    /// `base` was read.
     fn update(
         &self,
         base: &Self::Object,
@@ -278,7 +278,7 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Checks that the server's response has a uid and a resourceVersion, so that it can be the base of a write.
+/// Checks that the server's response has a uid and a resourceVersion. Only then can it be the base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

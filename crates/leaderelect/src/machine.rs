@@ -1,4 +1,4 @@
-//! The elector as a state machine, without I/O, clocks or tasks.
+//! The logic of an elector as a state machine, without I/O, clocks or tasks.
 //!
 //! The owner of the machine passes signals and the time to the machine, and executes the returned instructions. The
 //! machine makes all decisions that affect safety, so a test can simulate many electors from one seed.

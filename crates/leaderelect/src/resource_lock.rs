@@ -32,9 +32,9 @@ pub enum LockKind {
     ConfigMaps,
     /// `endpoints`. client-go supported this kind until 1.23.
     Endpoints,
-    /// `configmapsleases`, for the migration to Leases. Supported by client-go until 1.27.
+    /// `configmapsleases`. This kind is for the migration from ConfigMaps to Leases. Supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`, for the migration to Leases. Supported by client-go until 1.27.
+    /// `endpointsleases`. This kind is for the migration from Endpoints to Leases. Supported by client-go until 1.27.
     EndpointsLeases,
 }
 

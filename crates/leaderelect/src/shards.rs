@@ -58,15 +58,16 @@ impl Default for ShardsConfig {
 /// Divides all objects into [shards](Shard), and divides the shards among several replicas. One replica leads each
 /// shard. A value of this type represents one replica.
 ///
-/// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
-/// shard to a preferred replica. If a replica joins or leaves, only the shards of this replica move. If the leader of a
-/// shard is not the preferred replica, the leader ends its work and gives up the shard. The preferred replica then
-/// takes the shard immediately.
+/// Each replica has a membership lease and contends for all shards. Rendezvous hashing assigns each shard to one of the
+/// members, the preferred replica of the shard. If a replica joins or leaves, only the shards of this replica move. If
+/// the leader of a shard is not the preferred replica, the leader ends its work and gives up the shard. The preferred
+/// replica then takes the shard immediately.
 ///
 /// # What is guaranteed
 ///
-/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. Only the holder of the shard's lease
-///   works on the shard. The assignment of shards only determines which replica tries to take a shard first.
+/// - No two replicas work on a shard at the same time. This is the guarantee of any [`Leadership`]. Only the holder of
+///   the shard's lease works on the shard. The assignment of shards only determines which replica tries to take a shard
+///   first.
 /// - No two replicas work on the same object at the same time, even if they use different [numbers of
 ///   shards](ShardsConfig::shards). The number of shards is part of the lease names. A replica that has taken a shard
 ///   lists all leases before it begins to work on the shard.
@@ -76,15 +77,16 @@ impl Default for ShardsConfig {
 ///   number of shards.
 /// - After a replica gives up a shard, no replica works on the shard for up to 40 ms, plus the time of four requests.
 ///   The four requests are a GET and a PUT that release the lease, and a PUT and a LIST of the next leader.
-/// - If the preferred replica does not take a free shard, the second replica in the order takes it after twice the
-///   `retry_period`. The third replica would take the shard after four times the `retry_period`, and so on. The replica
-///   that takes the shard keeps it until replicas join or leave.
+/// - If the preferred replica does not take a free shard, the second replica in the order takes the shard after twice
+///   the `retry_period`. The third replica would take the shard after four times the `retry_period`, and so on. The
+///   replica that takes the shard keeps it until replicas join or leave.
 ///
 /// In two cases, the time without work on a shard has no upper bound:
 ///
 /// - Lists fail.
 /// - Two replicas with different numbers of shards take leases at the same time. Both replicas may then give up their
-///   leases. They try again after a random pause, or, if watches are forbidden, after up to a `lease_duration`.
+///   leases. Both replicas try again after a random pause, or, if watches are forbidden, after up to a
+///   `lease_duration`.
 ///
 /// A replica needs the verbs get, list, watch, create, update and delete on leases. Without the verb watch, a replica
 /// cannot find the other replicas. The guarantees still apply, but the first replica takes all shards, and the other
@@ -204,8 +206,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas compute the new assignment of shards.
         let present = async {
-            // Become a member only after a list has succeeded. Otherwise, other replicas would let a replica try first
-            // that cannot list and therefore never works.
+            // Become a member of the fleet only after a list request has succeeded. Otherwise, other replicas would let
+            // a replica try first that cannot list and therefore never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

@@ -116,8 +116,8 @@ impl<L: Lock> Shell<L> {
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
         // Spread the first renewals of the contests over the retry period. The fractional parts of the multiples of the golden
-        // ratio are evenly distributed for any number of contests. The first contest sends its first renewal after a whole
-        // retry period.
+        // ratio are distributed evenly, whatever the number of contests is. The first contest sends its first renewal after a
+        // whole retry period.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();

@@ -17,8 +17,8 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 /// Only tokens with the same uid can be compared. If the uid is the same, each leadership term has a greater token than all earlier
 /// terms. Suppose that a resource remembers the greatest token that it has seen and rejects smaller ones. A leader that was frozen
 /// then cannot change the resource any more. No other kind of check provides this protection. For Kubernetes objects, use
-/// [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify, stamp, and update it with the resourceVersion that
-/// was read. Each leader must stamp an object before it relies on the content of the object.
+/// [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify it, stamp it, and update it with the
+/// resourceVersion that was read. Each leader must stamp an object before it relies on the content of the object.
 ///
 /// # Examples
 ///

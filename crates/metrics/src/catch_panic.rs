@@ -1,4 +1,4 @@
-//! A provider wrapper that catches panics.
+//! A wrapper around a metrics provider that catches panics.
 
 use std::any::Any;
 use std::fmt;

@@ -40,8 +40,8 @@
 //!   each of its labels identify a series.
 //! - A [`Provider`] creates instruments: [`Counter`], [`Gauge`], [`Histogram`], or a [pulled](Provider::pulled) gauge. The configuration of
 //!   each component has a field `metrics: Option<Arc<dyn Provider>>`. There is no global provider.
-//! - An [`InMemoryProvider`] is a provider in this crate (feature `memory`). A program can read its [`Sample`]s, or register the provider
-//!   in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] contains the values of a histogram.
+//! - An [`InMemoryProvider`] is the metrics provider in this crate (feature `memory`). A program can read its [`Sample`]s, or register
+//!   the provider in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] contains the values of a histogram.
 //!
 //! # Rules
 //!

@@ -1,4 +1,4 @@
-//! Growing delays between the attempts of one operation.
+//! The delays between the attempts of one operation. The delays grow.
 
 use std::time::Duration;
 

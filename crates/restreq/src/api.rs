@@ -61,7 +61,8 @@ use crate::{Error, Request, RestClient, list};
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. If the request is a write, it is unknown whether the server applied it.
+/// Dropping a future cancels the request of the future. If the request is a write, it is unknown whether the server
+/// applied it.
 ///
 /// # Examples
 ///
@@ -105,8 +106,8 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// Creates an `Api` for all objects of the resource, in all namespaces if the resource is namespaced. To address
-    /// one object of a namespaced resource, pass a key that contains the namespace and the name.
+    /// Creates an `Api` for all objects of the resource. If the resource is namespaced, this means the objects in all
+    /// namespaces. To address one object of a namespaced resource, pass a key that contains the namespace and the name.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }

@@ -7,9 +7,9 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off of all requests of a client: client-go's `URLBackoff`, for the client's only host. The back-off grows
-/// with each 429 or 5xx response, and is reset by any other response. A request that gets no response does not change
-/// the back-off.
+/// The back-off for all requests of a client, like client-go's `URLBackoff` for the client's only host. The back-off
+/// grows with each 429 or 5xx response, and is reset by any other response. A request that gets no response does not
+/// change the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 

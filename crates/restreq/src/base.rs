@@ -16,9 +16,9 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses a host, `host:port` or URL. The default scheme is `https` if `tls` is true, and `http` otherwise. A path
-    /// without a scheme is an error, because `host/path` is usually a mistake. The query, the fragment and the user
-    /// information in the URL are ignored.
+    /// Parses a server address: a host, `host:port` or a URL. The default scheme is `https` if `tls` is true, and
+    /// `http` otherwise. A path without a scheme is an error, because `host/path` is usually a mistake. The query, the
+    /// fragment and the user information in the URL are ignored.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();

@@ -12,9 +12,9 @@ use crate::request::Body;
 const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// The annotation of `kubectl apply` that contains a whole object. The object may be a Secret.
+/// The annotation of `kubectl apply` that contains a whole object. The object in the annotation may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// A field is redacted if its name contains one of these words. Case, `-` and `_` are ignored.
+/// A field is redacted if its name contains one of these words. The comparison ignores case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
 /// A body is not logged if the request path contains one of these segments. The segments are the names of resources and

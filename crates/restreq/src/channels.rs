@@ -1,4 +1,4 @@
-//! Multiplexes several streams over one WebSocket, with the channel protocols of Kubernetes.
+//! Sends several streams over one WebSocket with the channel protocols of Kubernetes.
 //!
 //! The first byte of each message is the number of its channel. The version `v5.channel.k8s.io` adds a message that
 //! closes one channel.
@@ -56,7 +56,8 @@ impl Connection {
         self.shared().send_latest(message)
     }
 
-    /// Returns the content of the error channel, unless it is empty. Control characters are replaced.
+    /// Returns the data that the error channel has received, or `None` if it has received nothing. Control characters
+    /// are replaced.
     pub(crate) fn error_text(&self) -> Option<String> {
         self.shared().error_text()
     }

@@ -30,14 +30,14 @@ use crate::{Http2Config, Request};
 ///
 /// # Retries
 ///
-/// If the server's API Priority and Fairness rejects a request, the client sends it again at the time that the server
-/// names. While this request waits, the client's other requests continue.
+/// If the server's API Priority and Fairness rejects a request, the client sends the request again after the delay that
+/// the server asks for. While this request waits, the client's other requests continue.
 ///
 /// # Tasks
 ///
 /// The client starts tasks only to drive its connections. The tasks of connections end after the last clone of the
-/// client and the last request are dropped. A connection's task runs on the runtime of the request that first needed
-/// the connection. If that runtime shuts down or stalls, requests on the connection fail at their deadline, and later
+/// client and the last request are dropped. A connection's task runs on the runtime of the request that first used the
+/// connection. If that runtime shuts down or stalls, requests on the connection fail at their deadline, and later
 /// requests open new connections. There is one exception: an established HTTP/2 connection stays in use while its
 /// runtime is stalled.
 ///
@@ -57,7 +57,7 @@ use crate::{Http2Config, Request};
 /// - `http.request.resend_count`
 /// - `error.type`: the status code of a failed response, or the kind of failure if there was no response
 ///
-/// The span of a stream, list or watch ends when the response headers arrive.
+/// For a stream, list or watch, the span ends when the response headers arrive.
 ///
 /// # Examples
 ///
@@ -77,7 +77,7 @@ use crate::{Http2Config, Request};
 #[derive(Clone)]
 pub struct RestClient {
     shared: Arc<Shared>,
-    /// The prefix of all request paths.
+    /// The path prefix of all requests.
     root: Arc<str>,
 }
 
@@ -182,10 +182,10 @@ pub struct RestClientConfig {
     /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. False by
     /// default.
     ///
-    /// Over HTTP/1.1, such a connection is always dropped. Over HTTP/2, other requests share the connection, and a lost peer is detected
-    /// only after 45 s. A detection after 45 s is too late for urgent requests such as lease renewals. Send urgent requests with a
-    /// separate client that has this setting. If that client also has watches, they share its newest connection with the urgent
-    /// requests.
+    /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the connection, and a lost
+    /// peer is detected only after 45 s. A detection after 45 s is too late for urgent requests such as lease renewals. Send urgent
+    /// requests with a separate client that has this setting. If that client also has watches, they share its newest connection with the
+    /// urgent requests.
     pub drop_connection_on_cancel: bool,
     /// Whether to use HTTP/2, and when to ping idle connections. By default, these settings are read from the
     /// environment: [`Http2Config::of_process`].
@@ -502,7 +502,8 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// Returns the default user agent: program name, version and platform, as in `quickstart/0.1.0 (linux/x86_64) pintle`.
+/// Returns the default user agent, which consists of program name, version and platform: `quickstart/0.1.0
+/// (linux/x86_64) pintle`.
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();

@@ -13,7 +13,7 @@ use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, S
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
-/// The error of a request. Each message contains the request, without secrets.
+/// The error of a request. The message of each error contains the request, without secrets.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ pub enum Error {
         request: Arc<RequestLine>,
         /// Whether the peer refused the connection, usually because no process listens on the port.
         refused: bool,
-        /// The error messages, from the outermost to the innermost.
+        /// The messages of the error and its sources, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -252,7 +252,7 @@ pub enum Throttling<'a> {
     Server {
         /// The delay after which the server asks the client to retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The flow that exceeded its share, if the server's API Priority and Fairness reports it.
+        /// The flow of requests that exceeded its share, if the server's API Priority and Fairness reports it.
         flow: Option<&'a Flow>,
     },
 }
@@ -482,7 +482,7 @@ pub enum ConfigError {
     /// The server's address is invalid.
     #[error("server {server:?}: {why}")]
     Server {
-        /// The address, without user and password.
+        /// The address of the server, without user and password.
         server: String,
         /// The reason why the address is invalid.
         why: String,

@@ -1,4 +1,4 @@
-//! Sending a [`Request`]: attempts, deadlines and responses.
+//! How a [`Request`] is sent: attempts, deadlines and responses.
 
 mod reading;
 
@@ -66,7 +66,7 @@ impl Request {
     ///
     /// Returns one of these errors:
     ///
-    /// - The first error of the setters, without I/O.
+    /// - The first error that a setter found, without any I/O.
     /// - [`Error::Status`] if the server responds with a failure.
     /// - Another error if there is no response.
     ///
@@ -159,9 +159,9 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
     }
 
-    /// Sends the request and returns a stream of the items of a list. Only one item is in memory at a time, and the size
-    /// of the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is reported
-    /// as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
+    /// Sends the request and returns a stream of the items of a list. Only one item is kept in memory at any time, and
+    /// the size of the whole list is not limited. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is
+    /// reported as [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
     ///
     /// # Errors
     ///
@@ -397,7 +397,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_stale } = used;
-        // Get credentials before the body is taken, because a stream can be taken only once.
+        // Get the credentials before taking the body, because a stream can be taken only once.
         if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *login = match renewed {
@@ -567,8 +567,8 @@ fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Runs a future until the deadline. Returns the duration if the deadline passed. Callers pin large futures first, because this function
-/// would otherwise move them.
+/// Polls a future until it completes or the deadline passes. If the deadline passed first, returns the duration. Callers pin large
+/// futures first, because this function would otherwise move them.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -39,7 +39,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// a limited time, and the shutdown of a runtime does not wait for a read. If a read finishes after the timeout, the
 /// next caller gets its result.
 pub(crate) struct FileReader<T> {
-    /// A description of the files, for the log.
+    /// A description of the files for log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,

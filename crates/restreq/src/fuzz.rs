@@ -166,7 +166,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection whose reads return chunks of `step` bytes. Writes are accepted and ignored.
+/// A connection on which each read returns a chunk of `step` bytes. Writes are accepted and ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -195,7 +195,7 @@ impl AsyncWrite for Peer<'_> {
     }
 }
 
-/// Polls a future that never waits, and returns its output.
+/// Polls a future that never has to wait, and returns its output.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,7 +1,7 @@
 //! An incremental JSON scanner: finds where values start and end, and whether the text is valid.
 
-/// Scans JSON in chunks with any boundaries. The scanner stores only its position, and the last string if that string
-/// is close to the root.
+/// Scans JSON text that arrives in chunks. The chunk boundaries can be anywhere. The scanner stores only its position,
+/// and the last string if that string is close to the root.
 ///
 /// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The scanner does not check that
 /// strings are UTF-8 or that numbers are in range, because the decoder checks this later. It does no I/O.
@@ -35,7 +35,7 @@ pub(crate) enum Token {
     Text,
 }
 
-/// The nesting limit of Go's decoder.
+/// The maximum nesting depth that Go's decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
 /// Longer strings are not stored. The limit is sufficient because names of objects have at most 253 bytes.
@@ -237,7 +237,7 @@ impl Json {
         Ok(token)
     }
 
-    /// Reads a string up to its end, an escape, or the end of `bytes`.
+    /// Reads a string until it ends, until an escape, or until the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
         let end = plain(rest);
@@ -346,8 +346,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the position of the first invalid byte of a text in chunks of `step` bytes, or its length if it is
-    /// incomplete.
+    /// Returns the position of the first invalid byte if a text is scanned in chunks of `step` bytes. If the text is
+    /// only incomplete, returns its length.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {

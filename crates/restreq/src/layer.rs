@@ -169,7 +169,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The call waits for a connection.
+    /// The service is always ready. The future of a call first waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -186,7 +186,7 @@ impl Service<Request<TransportBody>> for TransportService {
 }
 
 /// Sends an `http::Request` like any other request of the client, with its credentials, retries and metrics. Only the path and
-/// query of the URI are used. An unsuccessful response is an [`Error::Status`]. The response body is streamed.
+/// query of the URI are used. An unsuccessful response is returned as [`Error::Status`]. The response body is streamed.
 ///
 /// # Examples
 ///

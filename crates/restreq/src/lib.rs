@@ -42,12 +42,12 @@
 //!   a watch after it ends.
 //! - [`Watcher`] is a list and its changes as one stream, without a cache.
 //! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
-//!   and [`Api::create_token`] are verbs of particular kinds.
+//!   and [`Api::create_token`] are operations for particular kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - [`RestMapper`] finds the resource for a name or a kind.
 //! - [`Error`] is the error of a request. [`ConfigError`] is the error of [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] sets the provider for request metrics.
-//! - [`Warning`] is a warning from the server about a request that it served.
+//! - [`Warning`] is a warning that the server sent with a response.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -19,13 +19,13 @@ use crate::{Error, status};
 
 /// A stream of the parts of a list: first the items in the order of the response, then the metadata of the list.
 ///
-/// At most one item is in memory at a time. If the item is larger than
+/// Only one item is kept in memory at any time. If the item is larger than
 /// [`max_object`](pintle_meta::ClientConfig::max_object), only its start is in memory. After the complete list, the
 /// stream returns `None`. The stream returns an error and then `None` in these cases:
 ///
 /// - The connection is lost.
 /// - The server sends nothing for too long.
-/// - The body is not a list in JSON.
+/// - The body is not a JSON list.
 ///
 /// Dropping it cancels the request.
 ///

@@ -1,4 +1,4 @@
-//! Extraction of the fields that a manager owns.
+//! Extracts the fields of an object that a manager owns.
 
 use std::fmt;
 
@@ -136,7 +136,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // The text after the prefix is a value from the object.
+        // The rest of the text is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use self::find::Wanted;
 use crate::RestClient;
 
-/// Finds the resource for a name or a kind: client-go's `RESTMapper` over cached discovery.
+/// Finds the resource for a name or a kind, like client-go's `RESTMapper` with cached discovery.
 ///
 /// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the cache, it fetches the
 /// documents again. Therefore, a lookup also finds a resource that was just created. Concurrent lookups that miss the cache share one
@@ -45,7 +45,7 @@ use crate::RestClient;
 pub struct RestMapper {
     client: RestClient,
     /// The number of turns that were given to lookups and fetches so far. Each lookup and each fetch gets the next
-    /// number as its turn.
+    /// number, which is its turn.
     turns: AtomicU64,
     /// Discovery documents whose fetch started before this turn are invalid.
     forgotten: AtomicU64,
@@ -93,7 +93,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// The name matches several resources, none of them in the core group.
+    /// The name matches several resources, and none of them is in the core group.
     #[error("{name:?} matches several resources: {}; add the group to the name", listed(.candidates))]
     Ambiguous {
         /// The name.
@@ -136,7 +136,8 @@ impl RestMapper {
     }
 
     /// Finds a resource by a name that kubectl accepts: a plural, a singular, a kind or a short name, in any case. The
-    /// name can be followed by a dot and the group, or by the version and the group. A prefix of the group is sufficient.
+    /// name can be followed by a dot and the group, or by the version and the group. A prefix of the group's name is
+    /// sufficient.
     ///
     /// Without a group, a resource in the core group has priority, and full names have priority over short names.
     /// Without a version, the server's preferred version is returned.

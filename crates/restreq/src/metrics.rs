@@ -1,4 +1,4 @@
-//! The client's metrics, with client-go's names.
+//! The client's metrics. Their names are the same as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;

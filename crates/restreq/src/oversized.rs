@@ -5,14 +5,14 @@ use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers the chunks of an object, or of a watch frame that contains an object. If the size exceeds the limit, it
-/// stops buffering and only scans for the fields that identify the object.
+/// Buffers the chunks of an object, or of a watch frame that contains an object. If the size exceeds the limit, the
+/// buffer only scans for the fields that identify the object, and drops all other data.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     /// The size so far.
     size: u64,
-    /// All bytes, up to the limit.
+    /// All bytes of the object that have arrived, up to the limit.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }

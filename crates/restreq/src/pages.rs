@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::Api;
 
-/// The pages of a list, in order: client-go's pager.
+/// The pages of a list, in order, like client-go's pager.
 ///
 /// All pages are read at the same revision. The revision in the options applies only to the request for the first page.
 /// For the following pages, the continue tokens select the same revision.
@@ -33,7 +33,7 @@ use crate::Api;
 /// ```
 pub struct Pages<T>(Source<T>);
 
-/// The source of the next page.
+/// The place from which the next page comes: the server or a task.
 enum Source<T> {
     Server(Box<Cursor<T>>),
     Task(Ahead<T>),
@@ -108,7 +108,7 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Panics
     ///
-    /// Panics if decoding a page panicked in the task of [`read_ahead`](Self::read_ahead).
+    /// Panics if the task of [`read_ahead`](Self::read_ahead) panicked while it decoded a page.
     ///
     /// # Cancel safety
     ///
@@ -175,7 +175,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // If the task panicked, panic as well. Without the panic, the list would look complete.
+            // If the task panicked, propagate the panic. Without the panic, the list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

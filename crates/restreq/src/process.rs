@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use crate::channels::{self, CloseSignal, Connection, End, Layout, Receiver, Sender};
 use crate::websocket::WebSocket;
 
-/// A command in a container, with its streams. [`Api::exec`](crate::Api::exec) and [`Api::attach`](crate::Api::attach)
-/// return it.
+/// A command that runs in a container, with its streams. [`Api::exec`](crate::Api::exec) and
+/// [`Api::attach`](crate::Api::attach) return it.
 ///
 /// Take the streams out of the fields of this type, as with [`tokio::process::Child`]. A field is `None` if the stream
 /// was not requested.
@@ -30,8 +30,8 @@ use crate::websocket::WebSocket;
 /// - **End of the connection**: the connection ends when the process and all of its streams are dropped. Input that was
 ///   written but not flushed can be lost when the connection ends. A command without a terminal may continue to run in
 ///   the container.
-/// - **Lost connections**: a read returns an error. If a read returns the end of the output, the output is always
-///   complete.
+/// - **Lost connections**: a read returns an error. If a read returns the end of the output, all of the output has been
+///   read.
 ///
 /// A task drives the connection. The task runs on the runtime of the call that started the command, and ends when the
 /// connection ends.
@@ -248,12 +248,12 @@ impl AttachedProcess {
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost before the end of the output. If the command itself fails,
+    /// Returns an I/O error if the connection is lost before all output was read. If the command itself fails,
     /// [`CommandOutput::status`] reports it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the connection, and loses the output.
+    /// Dropping the future ends the connection, and the output is lost.
     pub async fn wait_with_output(mut self) -> io::Result<CommandOutput> {
         self.stdin = None;
         let (mut stdout, mut stderr) = (self.stdout.take(), self.stderr.take());

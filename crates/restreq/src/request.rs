@@ -27,7 +27,7 @@ use crate::error::InvalidRequest;
 use crate::warning::WarningHandler;
 use crate::{Error, RestClient};
 
-/// One request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
+/// A request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
 ///
 /// If a setter finds an error, the request stores this error, and later setters do nothing. Sending the request then
 /// returns that error without any I/O. A request can be sent several times, even concurrently. Each of these sends
@@ -327,7 +327,7 @@ impl Request {
 
     /// Uses a separate back-off for this request instead of the client's, even after an error. Corresponds to
     /// client-go's `BackOff`. The back-off grows with each 429 or 5xx response to this request or its clones, and is
-    /// reset by any other response. Each attempt waits for this back-off.
+    /// reset by any other response. Each attempt of the request waits for this back-off.
     ///
     /// # Examples
     ///

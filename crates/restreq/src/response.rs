@@ -38,12 +38,12 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns the HTTP status, 200 to 206.
+    /// Returns the HTTP status of the response, which is between 200 and 206.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Returns whether the status is 201: the request created something.
+    /// Returns whether the status is 201, which means that the request created an object.
     pub fn was_created(&self) -> bool {
         self.status == StatusCode::CREATED
     }

@@ -32,15 +32,15 @@ use crate::request::Body;
 ///
 /// - `Retry-After` is a number of seconds or a date. A proxy can send a 5xx, so this status does not prove that the
 ///   server has not processed the request. "In doubt" means that a later failure is returned as [`Error::Retried`].
-/// - A guarded write has no further effect when it is repeated. Guarded writes are a PUT or PATCH with a
-///   resourceVersion, a DELETE with a precondition, and a server-side apply.
+/// - Repeating a guarded write has no further effect. Guarded writes are a PUT or PATCH with a resourceVersion, a
+///   DELETE with a precondition, and a server-side apply.
 /// - If a create with a generated name were repeated, it would silently create a second object.
 /// - If connecting fails, the error is returned without a retry, as in client-go. The error tells the caller that a
 ///   retry is safe. The caller decides about such retries, because it has its own deadlines and back-off. A missed
 ///   deadline is also returned as an error without a retry.
 /// - A body that can be read only once is never sent again.
-/// - All requests of a client share a [`Budget`] for retries. The first retry is free if the request was not processed
-///   or the reused connection was dead.
+/// - All requests of a client share a [`Budget`] for retries. The first retry is free if the server did not process the
+///   request, or if the reused connection was already dead.
 /// - The deadline of the request limits the total of all waits between its attempts. If the request has no deadline, as
 ///   is the case for a watch, the limit is a minute.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Retry {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Returns whether the request may be sent once more with new credentials.
+    /// Returns whether the request may be sent one more time with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }

@@ -11,8 +11,8 @@ use tracing::field::{Empty, display};
 use crate::{Error, Request};
 
 impl Request {
-    /// Creates a span for one request, including all its attempts. The names of the fields follow OpenTelemetry and are
-    /// stable: see [`RestClient`](crate::RestClient).
+    /// Creates the span for one request. The span includes all attempts. The names of the fields follow OpenTelemetry
+    /// and are stable: see [`RestClient`](crate::RestClient).
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(served, (0..50).collect::<Vec<_>>());
     }
 
-    /// In a `select!`, a waiting request in one branch must not block the request in the other branch.
+    /// In a `select!`, a request that waits in one branch must not block the request in the other branch.
     #[tokio::test(start_paused = true)]
     async fn unpolled_caller_does_not_block_others() {
         let throttle = Throttle::new(Some(20.0), Some(1));

@@ -40,7 +40,7 @@ use crate::request::HttpBody;
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
-    /// The TLS settings for a proxy that is reached over TLS.
+    /// The TLS settings for a proxy whose connections use TLS.
     proxy_tls: Option<TlsSource>,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
@@ -232,7 +232,7 @@ impl Transport {
         }
     }
 
-    /// Sets the certificate for new connections: the certificate from a credential plugin, or the configured
+    /// Sets the certificate for new connections. This is the certificate from a credential plugin, or the configured
     /// certificate again. If a later run of the plugin has already set the certificate, does nothing.
     pub(crate) async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {

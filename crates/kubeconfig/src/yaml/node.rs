@@ -278,7 +278,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text. Each row contains nine aliases of the row before.
+    /// Creates a YAML text. Each row of aliases contains nine aliases of the previous row.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

@@ -9,7 +9,7 @@ pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// Infinity or NaN, which JSON cannot represent.
+    /// The number is infinity or NaN. JSON cannot represent these numbers.
     NoJson,
     Text,
 }

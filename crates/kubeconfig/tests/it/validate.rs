@@ -179,7 +179,7 @@ fn entry_without_name_is_reported() {
     assert!(error.contains("clusters: an entry has no name"), "{error}");
 }
 
-/// A shell creates such a pipe for `--kubeconfig <(…)`. Such a pipe can be read only once.
+/// A shell creates such a named pipe for `--kubeconfig <(…)`. Such a pipe can be read only once.
 #[cfg(unix)]
 #[test]
 fn pipe_is_read_once_without_blocking() {

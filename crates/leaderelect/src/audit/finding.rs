@@ -48,8 +48,8 @@ pub enum Finding {
         /// The holder that held the lock between the two writes.
         after: String,
     },
-    /// A term was renewed after its record had expired. Any other contender could have taken the lock before this
-    /// renewal. Unsafe.
+    /// A term was renewed although its record had already expired. Any other contender could have taken the lock before
+    /// this renewal. Unsafe.
     Lapsed {
         /// The holder.
         holder: String,

@@ -116,8 +116,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have taken the lock first. If the other write did not change the record,
-                    // the lock is still free.
+                    // Another contender may have taken the lock before this contender. If the other write did not
+                    // change the record, the lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.act_within(pause, now);

@@ -79,7 +79,7 @@ pub enum Instruction {
     },
     /// The deadline of the leadership term was extended.
     Extend(Deadline),
-    /// Ask the work to end, for this reason. The leadership term continues until the work has ended.
+    /// Ask the work to end, for the given reason. The leadership term continues until the work has ended.
     Drain(EndReason),
     /// The leadership term is over: stop the work immediately.
     StopLeading(EndReason),

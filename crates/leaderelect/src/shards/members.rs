@@ -8,7 +8,7 @@ use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
 use crate::{LockState, Version};
 
-/// The live members and rivals of a fleet, according to their leases.
+/// The live members of a fleet and the live rivals, according to their leases.
 #[derive(Debug)]
 pub(super) struct Members {
     /// The prefix of the names of all leases.

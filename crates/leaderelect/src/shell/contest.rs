@@ -57,7 +57,7 @@ pub(crate) struct Contest<L: Lock> {
 /// An object that a write request may replace.
 type Base<O> = (Version, Arc<O>);
 
-/// The kinds of failures of reads since the last successful read, or of writes since the last successful write.
+/// The kinds of read failures since the last successful read, or of write failures since the last successful write.
 type Trouble = HashSet<Kind>;
 
 /// The kind of a failure: the kind of the error, and the status code of the response. `None` means that there was no response before the

@@ -1,4 +1,4 @@
-//! Tests that an `AnnotationLock` gives the same results as a Lease.
+//! Tests that an `AnnotationLock` gives the same results as a Lease lock.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests of the findings of an audit.
+//! Tests of the problems that an audit finds.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

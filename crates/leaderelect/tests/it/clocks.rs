@@ -280,7 +280,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // ELECTION.md states this bound for a candidate without a working watch: a lease duration and two polls.
+            // ELECTION.md states this bound for a candidate whose watch does not work: a lease duration and two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();

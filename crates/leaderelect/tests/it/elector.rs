@@ -1,4 +1,4 @@
-//! Tests of the elector and its leadership guard, with a paused clock.
+//! Tests of the elector and its leadership guard. The clock is paused.
 
 use std::slice;
 use std::sync::{Arc, Mutex};

@@ -277,8 +277,8 @@ fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// The rates of two clocks. One clock runs 1.45 times as fast as the other. With the default durations, the election is safe if
-/// this factor is below 1.5.
+/// The rates of two clocks. One of the clocks runs 1.45 times as fast as the other clock. With the default durations, the
+/// election is safe if this factor is below 1.5.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]

@@ -1,4 +1,5 @@
-//! Tests of replicas that share shards: the assignment of shards, its changes, and times without a worker.
+//! Tests of replicas that share shards: how shards are assigned, how assignments change, and how long shards have no
+//! worker.
 
 mod asleep;
 mod dropped;

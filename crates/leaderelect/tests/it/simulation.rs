@@ -141,7 +141,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // client-go's work ends only after the release, and the release overwrites any record.
+    // The work of client-go's elector ends only after the release, and the release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }

@@ -1,4 +1,4 @@
-//! The cases of client-go's own tests: the requests of an elector and their results.
+//! The test cases of client-go: the requests of an elector and their results.
 
 use std::time::Duration;
 

@@ -116,7 +116,7 @@ pub(crate) struct State {
     coordinated: bool,
     /// The node that the control plane has chosen.
     eldest: usize,
-    /// The stored lock, or its two halves.
+    /// The stored state of the lock, or of its two halves.
     halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
@@ -369,7 +369,7 @@ impl World {
 }
 
 impl State {
-    /// Writes the object in the same way as a program that is not a contender.
+    /// Writes the object like a program that is not a contender.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;

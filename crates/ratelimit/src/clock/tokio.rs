@@ -13,8 +13,8 @@ use super::{Clock, Sleep, Timer};
 /// tokio's clock. The clock uses the timer of the current runtime. In tests, the clock follows the paused time of the
 /// runtime.
 ///
-/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the runtime's time
-/// driver is not enabled.
+/// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics if it is called outside of a tokio runtime, or if the
+/// runtime's time driver is not enabled.
 ///
 /// # Examples
 ///

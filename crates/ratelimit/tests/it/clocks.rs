@@ -1,4 +1,4 @@
-//! Tests of the contract of timers, and of panicking wakers.
+//! Tests of the rules for timers, and of wakers that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! client-go's tests of `flowcontrol.Backoff`, B1 to B8.
+//! The tests B1 to B8 of client-go's `flowcontrol.Backoff`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! client-go's tests of its limiters, L1 to L5.
+//! The tests L1 to L5 of client-go's limiters.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,8 @@ fn l2_item_exponential_overflow() {
     assert_eq!(nth(MS, 1000 * SECOND, 1001), Some(1000 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 3), Some(240 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 1001), Some(3_600_000 * SECOND));
-    // Floating-point arithmetic would be wrong in these cases: a product of exactly 2^63 ns, and zero times infinity.
+    // Floating-point arithmetic would return wrong delays in two cases: a product of exactly 2^63 ns, and zero times
+    // infinity.
     let huge = Duration::from_nanos(i64::MAX as u64);
     assert_eq!(nth(Duration::from_nanos(1 << 20), huge, 44), Some(huge));
     assert_eq!(nth(Duration::ZERO, SECOND, 2000), Some(Duration::ZERO));

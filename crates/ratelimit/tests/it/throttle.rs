@@ -1,4 +1,4 @@
-//! client-go's tests of its token bucket, T1 to T8, in virtual time.
+//! The tests T1 to T8 of client-go's token bucket, in virtual time.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -16,19 +16,19 @@ use crate::{Error, Request, extract_managed_fields};
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The options' field manager becomes an owner of all fields in the object. The field manager gives up the fields
-    /// that it applied earlier and that are missing from `object`.
+    /// The field manager in the options becomes an owner of all fields in the object. The field manager gives up the
+    /// fields that it applied earlier and that are missing from `object`.
     ///
-    /// If the type does not serialize a kind, the method adds it to the request. A `resourceVersion` or `uid` in the
-    /// metadata is a precondition. Do not apply an object that a read returned, because it also contains the fields of
-    /// other managers. Start with a new object or with the result of [`applied`](Self::applied). To apply a partial
-    /// object, use [`patch`](Self::patch) with [`Patch::Apply`].
+    /// If the type does not serialize a kind, the method adds it to the request. If the metadata contains a
+    /// `resourceVersion` or `uid`, it is a precondition. Do not apply an object that a read returned, because it also
+    /// contains the fields of other managers. Start with a new object or with the result of [`applied`](Self::applied).
+    /// To apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
     /// Returns an error without I/O if there is no field manager. Returns `Conflict` if another manager owns a field
-    /// with a different value, unless the options force the apply. Returns another error if the request fails for
-    /// another reason.
+    /// with a different value. The option to force the apply avoids this error. Returns another error if the request
+    /// fails for another reason.
     ///
     /// # Examples
     ///
@@ -94,9 +94,9 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Returns the fields that a manager has applied to an object and still owns: client-go's `Extract`. Returns
+    /// Returns the fields that a manager has applied to an object and still owns, like client-go's `Extract`. Returns
     /// `None` if the manager has applied nothing. The result includes apiVersion, kind, name and namespace, so it can
-    /// start the next [`apply`](Self::apply). See [`extract_managed_fields`].
+    /// be the start of the next [`apply`](Self::apply). See [`extract_managed_fields`].
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ where
     attempt().await
 }
 
-/// The outcome of [`Api::create_or_update`], named as in controller-runtime.
+/// The outcome of [`Api::create_or_update`]. The names are the same as in controller-runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
     /// The object did not exist and was created.
@@ -136,7 +136,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// The pauses between attempts, as in client-go's `DefaultRetry`.
+/// The pauses between attempts. They are the same as in client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

@@ -35,8 +35,8 @@ impl<T> Api<T> {
     /// Returns one of these errors:
     ///
     /// - `NotFound` if the pod does not exist.
-    /// - `InternalError` if several budgets match the pod.
-    /// - An error if this is not an `Api` for pods.
+    /// - `InternalError` if several PodDisruptionBudgets match the pod.
+    /// - An error if this `Api` is not for pods.
     /// - Any other error if the request fails for another reason.
     ///
     /// # Examples

@@ -28,7 +28,7 @@ pub struct ExecOptions {
     pub stdin: bool,
     /// Whether the client reads the command's standard output.
     pub stdout: bool,
-    /// Whether the client reads the command's standard error. This field is ignored if `tty` is true, because a
+    /// Whether the client reads the command's standard error. This field has no effect if `tty` is true, because a
     /// terminal has only one output.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.

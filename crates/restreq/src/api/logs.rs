@@ -33,10 +33,10 @@ pub struct LogOptions {
     pub container: String,
     /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this.
     pub follow: bool,
-    /// Whether to read the log of the previous instance of the container, before its last restart.
+    /// Whether to read the log of the previous instance of the container, from before its last restart.
     pub previous: bool,
-    /// If set, the log contains only lines that are at most this old. The value is rounded up to whole seconds. This
-    /// field cannot be combined with `since_time`.
+    /// If set, the log contains only lines that are at most this old. The value is rounded up to a whole number of
+    /// seconds. This field cannot be combined with `since_time`.
     pub since: Option<Duration>,
     /// If set, the log contains only lines that were written at or after this time.
     pub since_time: Option<Time>,
@@ -44,7 +44,8 @@ pub struct LogOptions {
     pub timestamps: bool,
     /// If set, the log contains only its last lines, at most this number.
     pub tail_lines: Option<u64>,
-    /// The maximum size of the log in bytes, at least 1. The server may send slightly more or less.
+    /// The maximum size of the log in bytes, at least 1. The server may send slightly more or slightly less than this
+    /// size.
     pub limit_bytes: Option<u64>,
     /// The output stream of the container to read: stdout, stderr or both. `None` means both outputs. Servers support
     /// this field since Kubernetes 1.32 if the feature gate `PodLogsQuerySplitStreams` is enabled. Servers do not
@@ -101,7 +102,7 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the pod does not exist.
     /// - `BadRequest` if the container is unknown or has not started.
-    /// - An error if this is not an `Api` for pods, or if [`follow`](LogOptions::follow) is set.
+    /// - An error if this `Api` is not for pods, or if [`follow`](LogOptions::follow) is set.
     /// - Any other error if the request fails for another reason.
     ///
     /// # Examples
@@ -169,10 +170,10 @@ impl<T> Api<T> {
 /// A stream of the lines of a log, without their line ends. [`Api::log_lines`] returns it.
 ///
 /// A line of more than 1 MiB is split into several items. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the
-/// log ends. A followed log ends when the container ends or the server closes the connection. The stream does not
-/// reconnect. To resume a log after a lost connection, request [`timestamps`](LogOptions::timestamps), and open the log
-/// again with the last timestamp as [`since_time`](LogOptions::since_time). The new stream repeats the lines that were
-/// written in that second.
+/// log ends. If the log is followed, it ends when the container ends or the server closes the connection. The stream
+/// does not reconnect. To resume a log after a lost connection, request [`timestamps`](LogOptions::timestamps), and
+/// open the log again with the last timestamp as [`since_time`](LogOptions::since_time). The new stream repeats the
+/// lines that were written in that second.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,

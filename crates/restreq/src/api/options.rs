@@ -59,7 +59,7 @@ pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Re
     )
 }
 
-/// Adds the parameters whose values are not empty.
+/// Adds the parameters that have a value.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()

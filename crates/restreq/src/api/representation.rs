@@ -16,7 +16,7 @@ pub(super) enum Representation {
     Metadata,
 }
 
-// A server that does not support metadata-only responses sends whole objects. The decoder then skips everything except
+// A server that does not support metadata-only responses sends whole objects. The decoder then skips all fields except
 // the metadata.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
@@ -64,7 +64,8 @@ pub struct Table {
     /// The metadata of the list, such as the continue token. Tables have pages, like lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The columns, in the order of the cells. Only the first page of a list contains the columns.
+    /// The columns of the table, in the same order as the cells of each row. Only the first page of a list contains the
+    /// columns.
     #[serde(default, rename = "columnDefinitions", deserialize_with = "or_empty")]
     pub columns: Vec<TableColumn>,
     /// The rows in the order of the object keys, one row for each object.

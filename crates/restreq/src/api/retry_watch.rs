@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{Api, EventStream};
 use crate::error::InvalidRequest;
 
-/// A watch that resumes when its connection breaks or the server ends it: client-go's `RetryWatcher`.
+/// A watch that resumes when its connection breaks or the server ends it, like client-go's `RetryWatcher`.
 ///
 /// Each event is delivered exactly once, unless the server has already discarded it. Bookmarks are not delivered.
 /// Bookmarks only advance the revision from which the watch resumes.
@@ -91,7 +91,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + DeserializeOwned> RetryWatch<T> {
-    /// Returns the next change: an added, modified or deleted object. Returns `None` after an error.
+    /// Returns the next change: an object that was added, modified or deleted. Returns `None` after an error.
     ///
     /// # Errors
     ///

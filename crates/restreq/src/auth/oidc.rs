@@ -37,7 +37,7 @@ pub(crate) struct OidcLogin {
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
-/// The timeout of a refresh, which consists of two requests.
+/// The timeout for a refresh. A refresh consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response body.
 const MAX_SIZE: usize = 1 << 20;
@@ -46,8 +46,8 @@ const MAX_SIZE: usize = 1 << 20;
 /// refresh token, they share one login and all tokens that later refreshes return.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the login for a configuration. The configured tokens are not checked, because they may be unused: a client that
-/// sends no requests with this login needs no valid tokens.
+/// Returns the OpenID Connect login for a configuration. The configured tokens are not checked, because they may be
+/// unused: a client that sends no requests with this login needs no valid tokens.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -83,7 +83,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL after its origin, which is the scheme and the authority.
+/// Splits an https URL after its origin. The origin consists of the scheme and the authority.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -92,7 +92,7 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // Set no timeout of the client, because the client would send it as a parameter that the issuer does not support.
+    // Disable the client's timeout, because the client would send it as a parameter that the issuer does not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -108,8 +108,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Never abort a run, because its response would be lost. The issuer may have already invalidated the old refresh token, so losing
-    /// the response would also lose the login.
+    /// Returns true: a refresh must not be aborted, because its response would be lost. The issuer may have already invalidated the
+    /// old refresh token, so losing the response would also lose the login.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -164,7 +164,7 @@ impl OidcLogin {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // Send a refresh token only over https, because it must be protected like a password.
+        // Send a refresh token only over https, because the token must be protected like a password.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -195,7 +195,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Encode the client ID and the secret separately, because a colon separates them.
+            // Encode the client ID and the secret separately, because a colon separates them in the header.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -297,7 +297,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Returns the error code of a rejection, if it is one of RFC 6749, section 5.2.
+/// Returns the error code of a rejected token request, if the code is defined in RFC 6749, section 5.2.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -103,7 +103,7 @@ mod tests {
         check(&PluginPolicy::DenyAll).unwrap();
     }
 
-    /// The cases of client-go's allowlist tests.
+    /// The test cases of client-go for its allowlist.
     #[test]
     fn plugin_is_allowed_by_name_or_by_resolved_path() {
         let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Credentials that expire and are renewed in a task.
+//! Credentials that expire, and the tasks that renew them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -43,12 +43,12 @@ pub(crate) struct Credential {
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// Renews credentials on first use, shortly before they expire, and when the server rejects them.
+/// Renews credentials when they are first used, shortly before they expire, and when the server rejects them.
 ///
 /// A run is one call of [`Source::make`]. Only one run is in progress at any time, and all waiting requests share its result. A run
 /// is a task on the runtime of the request that started this run. The run continues if that request is cancelled, but at most until
 /// its timeout. Dropping the client aborts the run unless its source [outlives the client](Source::outlives_client). If the runtime
-/// of the run has ended or stalls, a waiting request starts another run.
+/// of a run has shut down or stalls, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -108,7 +108,7 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates the renewal. The login `first` is used until the first run succeeds.
+    /// Creates the renewal. The credentials `first` are used until the first run succeeds.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {

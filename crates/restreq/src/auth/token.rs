@@ -23,7 +23,8 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header of the last token. Before the first read, this is the header of the configured token, if any.
+    /// The header that contains the last token. Before the first read, this is the header of the configured token, if
+    /// any.
     header: Option<HeaderValue>,
     /// The time at which the file was last read.
     read_at: Option<Instant>,

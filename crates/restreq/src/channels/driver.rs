@@ -33,7 +33,7 @@ pub(super) struct Driver {
     pings: Interval,
 }
 
-/// The interval of pings. Proxies drop connections without traffic, some after a minute.
+/// The interval of pings. Proxies drop connections that carry no traffic, some after only a minute.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
 /// The result of one step of the driver.

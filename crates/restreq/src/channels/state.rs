@@ -55,7 +55,7 @@ const OVERHEAD: usize = 64;
 const SMALL: usize = 4 << 10;
 /// The maximum size of a message that the client sends, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum size of the data that is kept from the error channel.
+/// The maximum size of the error channel's data that is kept.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);
@@ -238,7 +238,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. If it reads no bytes, the channel has ended.
+    /// Reads from a channel. If a read returns no bytes, the channel has ended.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;

@@ -13,7 +13,8 @@ use crate::oversized::BoundedBuffer;
 /// envelope is the JSON text around the items.
 ///
 /// If the body is complete, the result is the same as with a JSON parser. A body that is not JSON is rejected at the
-/// first invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
+/// first invalid byte. An item that is within one chunk is not copied. An item above the limit is skipped. It does no
+/// I/O.
 pub(crate) struct ListSplitter {
     json: Json,
     /// The chunks of the body that are not processed yet.
@@ -47,7 +48,7 @@ const ITEM: usize = 2;
 /// The reason why the splitter rejects a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope is larger than this limit, in bytes.
+    /// The envelope is larger than the limit, in bytes.
     TooLarge { limit: usize },
     /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Bodies that are almost lists: a few bytes were inserted or removed, mostly at positions where the grammar
+    /// Bodies that are almost lists. A few bytes were inserted or removed, mostly at positions where the grammar
     /// matters.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![

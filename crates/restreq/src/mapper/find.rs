@@ -53,7 +53,7 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only matching resource, in the server's preferred version.
+    /// Returns the only resource that matches, in the server's preferred version.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {

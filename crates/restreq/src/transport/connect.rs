@@ -40,7 +40,8 @@ pub(super) struct Connector {
 /// HTTP/1.1 would detect a dead peer only after hours, or never. HTTP/2 connections also use HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// The maximum time for which sent data may stay unacknowledged. The default of Linux is a quarter of an hour.
+/// How long sent data may stay unacknowledged before the connection is closed. On Linux, the default is a quarter of an
+/// hour.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {

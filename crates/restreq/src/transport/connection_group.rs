@@ -61,7 +61,8 @@ struct Dial {
 /// An open connection and its sender.
 struct Link {
     sender: Sender,
-    /// Whether the connection has already served a request. A reused connection may have died while it was idle.
+    /// Whether the connection has already served a request. A connection that was used before may have died while it
+    /// was idle.
     has_served: bool,
 }
 

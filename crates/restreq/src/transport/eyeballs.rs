@@ -88,7 +88,7 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures. The kind of the result is `ConnectionRefused` only if all addresses refused the connection.
+/// Combines all failures. The error kind is `ConnectionRefused` only if all addresses refused the connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });

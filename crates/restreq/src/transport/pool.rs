@@ -80,7 +80,7 @@ pub(super) enum Acquired {
 /// The time after which an idle connection is closed, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would have
-/// to dial again. The most recently used connection is reused first. Therefore, connections that later bursts do not
+/// to dial again. The connection that was used last is reused first. Therefore, connections that later bursts do not
 /// need are closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams on one connection, even if the server allows more. The windows of all these streams

@@ -149,7 +149,7 @@ impl FrameSplitter {
     }
 }
 
-/// The type of an event, and the position of its object in the frame.
+/// The type of an event, and the position of the event's object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,

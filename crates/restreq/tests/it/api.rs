@@ -1,4 +1,4 @@
-//! The requests that the methods of the typed API send.
+//! Tests of the requests that the methods of the typed API send.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // A selector that matches nothing must never be sent as a selector that matches everything.
+    // A selector that matches nothing must never be sent in a form that matches everything.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();

@@ -32,7 +32,7 @@ async fn changed_token_file_is_read_again() {
     send().await;
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
-    // While the file cannot be read, the last token stays in use.
+    // While the file cannot be read, the client continues to use the last token.
     std::fs::write(file.path(), "").unwrap();
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;

@@ -310,7 +310,7 @@ async fn read_ahead_reports_errors_and_panics() {
     let read: Result<Option<Result<List<Panicking>, ApiError>>, _> =
         soon(tokio::spawn(async move { pages.next().await })).await;
     assert!(read.unwrap_err().is_panic(), "a panicking task must not look like the end of the list");
-    // A dynamic type receives all fields.
+    // A dynamic type receives all fields of an object.
     let api: Api<DynamicObject> = Api::dynamic(server.client(), api.resource().clone(), Some("ns")).unwrap();
     assert_eq!(soon(api.list_all(&ListOptions::default())).await.unwrap().items.len(), 5);
 }

@@ -81,7 +81,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // The definition of the resource was created a moment ago.
+    // The definition of the resource was created just before the lookup.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();

@@ -459,7 +459,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// The task of the connection runs on the runtime of the call.
+/// The task of the connection runs on the runtime of the call that opened it.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

@@ -50,7 +50,7 @@ pub(crate) enum Reply {
     Hang,
     /// Never responds.
     Silence,
-    /// Calls a function with the request and the number of earlier requests.
+    /// Calls a function with the request and with the number of earlier requests.
     By(fn(&Seen, usize) -> Reply),
 }
 
@@ -311,7 +311,7 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in tests with sockets. A paused clock jumps to the next deadline as soon as no task is
+/// Advances a paused clock in tests that use sockets. A paused clock jumps to the next deadline as soon as no task is
 /// ready. A jump leaves the kernel no time to transfer data. Therefore, this function advances the clock in steps, and
 /// waits a real millisecond before each step.
 pub(crate) fn steady_clock() -> impl Drop {

@@ -237,7 +237,7 @@ async fn http2_is_used_if_the_server_supports_it() {
     assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }
 
-/// A peer that negotiates HTTP/2, then reads and never responds.
+/// A peer that negotiates HTTP/2, then only reads and never responds.
 async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

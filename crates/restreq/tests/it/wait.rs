@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
-/// A type that has only metadata.
+/// An object type that has only metadata.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Widget {
     metadata: ObjectMeta,

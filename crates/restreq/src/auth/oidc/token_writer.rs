@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use crate::error::AuthError;
 use crate::transport::in_one_line;
 
-/// Stores new tokens in a background thread, one at a time. A network file system may hang, so callers wait only for a
-/// limited time.
+/// Stores new tokens in a background thread. Only one set of tokens is stored at any time. A network file system may
+/// hang, so callers wait only for a limited time.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -32,7 +32,7 @@ struct State {
 /// The latest tokens.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// The ID token, or an empty string without one.
+    /// The ID token, or an empty string if there is none.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Forwards wakes to the task that waits for the connection. While that task takes data from the connection, the gate
-/// is closed and forwards no wakes. hyper wakes the task whenever data is taken, but the task polls the connection
-/// again anyway.
+/// A gate that forwards wakes to the task that waits for the connection. While that task takes data from the
+/// connection, the gate is closed and forwards no wakes. hyper wakes the task whenever data is taken, but the task
+/// polls the connection again anyway.
 #[derive(Default)]
 pub(super) struct Gate {
     waiter: Mutex<Option<Waker>>,
