@@ -28,7 +28,7 @@ pub struct CorrelatorConfig {
     /// After the burst, the interval in which one more event of the flow may be written. The default is 5 minutes.
     pub spam_refill: Duration,
     /// The maximum number of flows that are remembered. The same limit applies to the number of groups of similar events
-    /// and to the number of stored events. It is at least 1. The default is 4096.
+    /// and to the number of stored events. The maximum is at least 1. The default is 4096.
     pub cache_size: usize,
     /// A function that returns the key of the flow that an event belongs to. The spam filter limits the events of each
     /// flow separately. By default, the key consists of the source, the object and the type, so events with different

@@ -23,7 +23,7 @@
 //!
 //! # Main types
 //!
-//! - An [`EventRecorder`] records events in any part of a program. It never blocks.
+//! - An [`EventRecorder`] records events in any part of a program. Recording never blocks.
 //! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes to a
 //!   server. Shutting down a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
 //!   provider.

@@ -41,7 +41,7 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc}
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// The context. It replaces `current-context`.
+    /// The context. The context in this field replaces `current-context`.
     pub context: Option<String>,
     /// The cluster. The cluster in this field replaces the cluster of the context, and must exist.
     pub cluster: Option<String>,

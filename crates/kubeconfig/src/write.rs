@@ -239,7 +239,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file. It is removed on drop.
+/// A lock file that is removed on drop.
 struct Lock(PathBuf);
 
 impl Lock {

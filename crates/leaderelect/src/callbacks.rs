@@ -7,7 +7,7 @@ use pintle_meta::{ApiResource, ObjectKey};
 
 use crate::{Leadership, TermEnd, Version};
 
-/// The callbacks that an elector calls. They correspond to client-go's `LeaderCallbacks`.
+/// The callbacks that an elector calls. The callbacks correspond to client-go's `LeaderCallbacks`.
 ///
 /// For each leadership term, the elector calls `on_started_leading` once, unless the term is already over when the
 /// elector is polled. The elector calls `on_stopped_leading` once after the work of the term has ended for any reason.

@@ -44,7 +44,7 @@ pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCand
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
-    /// The name of the Lease. It never changes.
+    /// The name of the Lease. The name never changes.
     pub lease_name: String,
     /// The time at which the control plane last sent a ping to the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
 //! A shell: a task that drives one or many [machines](crate::machine::Machine). The task owns the timers, the requests
-//! and the watch of the machines. It makes no election decisions.
+//! and the watch of the machines. The task makes no election decisions.
 
 mod contest;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A token bucket that gains `qps` tokens per second, up to `burst` tokens. It starts full.
+/// A token bucket that gains `qps` tokens per second, up to `burst` tokens. The bucket starts full.
 ///
 /// The bucket uses saturating integers, so it does not drift, and rates and pauses do not overflow. If a call passes an earlier time
 /// than a previous call, the bucket uses the latest time instead.
@@ -31,7 +31,7 @@ pub struct TokenBucket {
     /// The number of tokens that the bucket gains per nanosecond, as a multiple of `1 / ONE`. `None` if the rate is
     /// unlimited.
     per_nano: Option<i128>,
-    /// The number of tokens in the bucket, as a multiple of `1 / ONE`. It is at most `burst`. The number is negative if
+    /// The number of tokens in the bucket, as a multiple of `1 / ONE`. The number is at most `burst`. The number is negative if
     /// callers have reserved tokens that the bucket has not gained yet.
     level: i128,
     /// The time of `level`. `None` before the first use, when the bucket is full.

@@ -32,7 +32,7 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// - [`ThreadTimer`] is a `StdClock` with a dedicated timer thread.
 /// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows its paused time.
 pub trait Clock: Send + Sync + 'static {
-    /// Returns the current time. It never decreases.
+    /// Returns the current time. The time never decreases.
     fn now(&self) -> Instant;
 
     /// Parks the calling thread until `deadline` has passed or until the thread is unparked. If there is no deadline, the

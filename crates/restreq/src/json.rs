@@ -4,7 +4,7 @@
 /// and the last string if that string is close to the root.
 ///
 /// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The scanner does not check that
-/// strings are UTF-8 or that numbers are in range, because the decoder checks this later. It does no I/O.
+/// strings are UTF-8 or that numbers are in range, because the decoder checks this later. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
     /// The objects and arrays that are open at the current position, the innermost last.

@@ -21,7 +21,7 @@ impl Machine {
     }
 
     /// Releases the lock after a stop was requested, if necessary. The machine must release the lock if a write with an unknown
-    /// result may have taken the lock. It must also release the lock if the lock still contains the record of the last
+    /// result may have taken the lock. The machine must also release the lock if the lock still contains the record of the last
     /// leadership term.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {

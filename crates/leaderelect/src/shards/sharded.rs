@@ -64,7 +64,7 @@ pub struct OfShard<S> {
     shard: Shard,
 }
 
-/// An item of a stream. It may contain an object.
+/// An item of a stream. The item may contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }

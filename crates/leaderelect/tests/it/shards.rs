@@ -44,7 +44,7 @@ struct Replica {
 struct Setup {
     shards: u32,
     clocks: Arc<dyn Clocks>,
-    /// The machine on which the replica runs, if that machine can be suspended. It then provides the clocks.
+    /// The machine on which the replica runs, if that machine can be suspended. The machine then provides the clocks.
     machine: Option<Arc<NodeClock>>,
     /// How long the work continues after it was asked to end.
     drain: Duration,

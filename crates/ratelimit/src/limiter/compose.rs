@@ -37,7 +37,7 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that combines several limiters and returns the longest of their delays. It charges all these limiters.
+/// A limiter that combines several limiters and returns the longest of their delays. All these limiters are charged.
 ///
 /// # Examples
 ///

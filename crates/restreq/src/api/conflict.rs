@@ -136,7 +136,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// The pauses between attempts. They are the same as in client-go's `DefaultRetry`.
+/// The pauses between attempts. These are the pauses of client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

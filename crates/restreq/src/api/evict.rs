@@ -27,7 +27,7 @@ pub enum EvictionOutcome {
 impl<T> Api<T> {
     /// Evicts a pod: the server deletes the pod if its PodDisruptionBudgets allow the deletion.
     ///
-    /// If the server asks the client to retry later, this method returns without waiting. It returns
+    /// If the server asks the client to retry later, this method returns without waiting. The method then returns
     /// [`EvictionOutcome::Blocked`].
     ///
     /// # Errors

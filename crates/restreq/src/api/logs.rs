@@ -16,7 +16,7 @@ use super::Api;
 use crate::error::InvalidRequest;
 use crate::{ByteStream, Request};
 
-/// The options of [`Api::logs`] and [`Api::log_lines`]. They correspond to `PodLogOptions`. By default, the whole log
+/// The options of [`Api::logs`] and [`Api::log_lines`]. These options correspond to `PodLogOptions`. By default, the whole log
 /// of the default container is requested.
 ///
 /// # Examples

@@ -16,7 +16,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// the server reports.
     ///
     /// The method lists and watches the object by name. The method continues after a lost connection or an expired revision.
-    /// It has no deadline. To set one, use `tokio::time::timeout`. After an expired revision, the method pauses before it
+    /// The method has no deadline. To set one, use `tokio::time::timeout`. After an expired revision, the method pauses before it
     /// lists again. The pause is the same as in a [`RetryWatch`](crate::RetryWatch) whose requests fail.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Api, RetryWatch, retry_watch};
 use crate::Pages;
 
-/// An endless stream of the objects of a resource: first all existing objects, then each change. It corresponds to
+/// An endless stream of the objects of a resource: first all existing objects, then each change. This type corresponds to
 /// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.
 ///
 /// The watcher first lists all objects in pages, then watches for changes. If the watch cannot resume because its

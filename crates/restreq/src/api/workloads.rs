@@ -39,7 +39,7 @@ pub struct ScaleStatus {
     /// The current number of replicas.
     #[serde(default)]
     pub replicas: i32,
-    /// The label selector that matches the replicas, as text. It can be empty.
+    /// The label selector that matches the replicas, as text. The selector can be empty.
     #[serde(default)]
     pub selector: String,
 }

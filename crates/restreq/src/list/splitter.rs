@@ -13,7 +13,7 @@ use crate::oversized::BoundedBuffer;
 /// envelope is the JSON text around the items.
 ///
 /// If the body is complete, the result is the same as with a JSON parser. A body that is not JSON is rejected at the
-/// first invalid byte. An item that is within one chunk is not copied. An item above the limit is skipped. It does no
+/// first invalid byte. An item that is within one chunk is not copied. An item above the limit is skipped. The splitter does no
 /// I/O.
 pub(crate) struct ListSplitter {
     json: Json,
@@ -52,7 +52,7 @@ pub(crate) enum Fault {
     TooLarge { limit: usize },
     /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
-    /// The body is incomplete. It ended at this offset.
+    /// The body is incomplete. The body ended at this offset.
     Ended { offset: u64 },
 }
 

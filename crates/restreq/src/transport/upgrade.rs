@@ -24,7 +24,7 @@ pub(crate) struct Upgraded {
     pub(crate) received: Bytes,
 }
 
-/// A slot in the extensions of a response. It stores the upgraded connection. Extensions must be `Clone`. Therefore,
+/// A slot in the extensions of a response. The slot stores the upgraded connection. Extensions must be `Clone`. Therefore,
 /// all clones of a slot share one connection, and only the first call of [`take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);

@@ -73,7 +73,7 @@ async fn shard_work_resumes_after_permits_of_dropped_run() {
     // A term lasts ten seconds from the last renewal that extended it.
     let (held, other) = after_drop(true, None).await;
     assert!((2.5..3.0).contains(&other) && (10.0..13.0).contains(&held), "{held} {other}");
-    // The leases of the dropped run count as leases of another contender. They expire after fifteen seconds.
+    // The leases of the dropped run count as leases of another contender. These leases expire after fifteen seconds.
     let (held, other) = after_drop(false, Some(1.5)).await;
     assert!(other >= 15.5 && held >= 15.5, "{held} {other}");
 }

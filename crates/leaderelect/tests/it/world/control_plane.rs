@@ -1,4 +1,4 @@
-//! The control plane that chooses the leader in a coordinated election. It is modelled after kube-apiserver.
+//! The control plane that chooses the leader in a coordinated election. The model follows kube-apiserver.
 
 use std::sync::Arc;
 use std::time::Duration;

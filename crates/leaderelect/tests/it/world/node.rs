@@ -92,7 +92,7 @@ impl Node {
     }
 
     /// Returns whether the node may send a write request at this time. The node may write if the last version that it has observed has
-    /// not expired. It may also write if another lease duration has passed since that version expired. The node does not record
+    /// not expired. The node may also write if another lease duration has passed since that version expired. The node does not record
     /// versions during a leadership term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };

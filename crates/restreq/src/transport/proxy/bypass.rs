@@ -1,4 +1,4 @@
-//! The rules of `NO_PROXY`. They are the same as in Go's `httpproxy`.
+//! The rules of `NO_PROXY`. The rules are the same as in Go's `httpproxy`.
 
 use std::net::IpAddr;
 
