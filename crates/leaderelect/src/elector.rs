@@ -140,11 +140,11 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// The same as [`LeaderElector::run`].
+    /// Panics in the same cases as [`LeaderElector::run`].
     ///
     /// # Cancel safety
     ///
-    /// The same as [`LeaderElector::run`].
+    /// Dropping the future has the same effect as for [`LeaderElector::run`].
     pub async fn run_once<W, Fut>(
         &mut self,
         stop: &CancellationToken,

@@ -89,7 +89,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// The same errors as [`Leadership::check`]. The method also fails after the work of the leadership term has ended.
+    /// Returns the same errors as [`Leadership::check`]. The method also fails after the work of the leadership term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
         // Count the permit before checking the leadership. Therefore, an elector that closes the term waits for every
         // permit that it has issued.

@@ -191,11 +191,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Panics
     ///
-    /// The same as [`LeaderElector::run`](crate::LeaderElector::run).
+    /// Panics in the same cases as [`LeaderElector::run`](crate::LeaderElector::run).
     ///
     /// # Cancel safety
     ///
-    /// The same as [`LeaderElector::run`](crate::LeaderElector::run).
+    /// Dropping the future has the same effect as for [`LeaderElector::run`](crate::LeaderElector::run).
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,

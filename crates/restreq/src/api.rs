@@ -384,7 +384,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`update`](Self::update).
+    /// Returns the same errors as [`update`](Self::update).
     pub async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key()).subresource(["status"]);
         Ok(self.with_object(request, object, options).object().await?)

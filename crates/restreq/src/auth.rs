@@ -106,7 +106,7 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server rejected `used`, if there are any.
+    /// Returns new credentials after the server rejected the credentials `used`, if there are any.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,

@@ -112,7 +112,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
@@ -121,12 +121,12 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The same as for [`send`](Self::send). Unlike client-go's `DoRaw`, this method returns the same typed errors as the
+    /// Returns the same errors as [`send`](Self::send). Unlike client-go's `DoRaw`, this method returns the same typed errors as the
     /// other methods.
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
@@ -142,7 +142,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -170,7 +170,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -199,7 +199,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
@@ -208,11 +208,11 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The same as for [`watch`](Self::watch).
+    /// Returns the same errors as [`watch`](Self::watch).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`send`](Self::send).
+    /// Dropping the future has the same effect as for [`send`](Self::send).
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();

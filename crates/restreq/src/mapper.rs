@@ -158,11 +158,11 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// The same as for [`named`](Self::named).
+    /// Returns the same errors as [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`named`](Self::named).
+    /// Dropping the future has the same effect as for [`named`](Self::named).
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
@@ -172,11 +172,11 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// The same as for [`named`](Self::named).
+    /// Returns the same errors as [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`named`](Self::named).
+    /// Dropping the future has the same effect as for [`named`](Self::named).
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
@@ -190,7 +190,7 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// The same as for [`named`](Self::named).
+    /// Dropping the future has the same effect as for [`named`](Self::named).
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }

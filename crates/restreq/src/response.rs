@@ -79,7 +79,7 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// The same as for [`into`](Self::into). If an object cannot be decoded, the error contains the index of the object
+    /// Returns the same errors as [`into`](Self::into). If an object cannot be decoded, the error contains the index of the object
     /// in the list, and its name if possible.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;

@@ -130,7 +130,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`exec`](Self::exec).
+    /// Returns the same errors as [`exec`](Self::exec).
     ///
     /// # Panics
     ///

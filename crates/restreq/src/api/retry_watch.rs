@@ -101,7 +101,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     /// - The server rejects the watch as forbidden or invalid.
     /// - An object cannot be decoded as `T`, or has no resourceVersion.
     ///
-    /// After an error, the watch has ended.
+    /// After an error, the watch returns no further events.
     ///
     /// # Cancel safety
     ///
@@ -110,12 +110,12 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns true: client-go's `Until`. The watch can still be used after
-    /// this event.
+    /// Returns the next event for which `is_met` returns true, like client-go's `Until`. The watch can still be used
+    /// after this event.
     ///
     /// # Errors
     ///
-    /// The same as for [`next`](Self::next). Returns an error if the watch has already ended.
+    /// Returns the same errors as [`next`](Self::next). Returns an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///

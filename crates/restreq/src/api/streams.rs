@@ -51,7 +51,7 @@ impl<T: DeserializeOwned> EventStream<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error in these cases. After an error, the watch returns no further events.
+    /// Returns an error in one of these cases. After an error, the watch returns no further events.
     ///
     /// - The connection is lost.
     /// - The server sends nothing for too long.

@@ -14,14 +14,14 @@ use super::options::with_write_options;
 use crate::Request;
 use crate::error::InvalidRequest;
 
-/// One subresource of one object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
+/// A subresource of an object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///
 /// `S` is the type of the responses. The type of responses can differ from the object's type: the response to an
 /// eviction is a [`Status`](pintle_meta::Status). Request bodies are sent without changes.
 ///
 /// # Cancel safety
 ///
-/// The same as for [`Api`].
+/// Dropping the future has the same effect as for [`Api`].
 ///
 /// # Examples
 ///
@@ -86,7 +86,7 @@ impl<S: DeserializeOwned> Subresource<S> {
         Ok(self.request(Method::GET).object().await?)
     }
 
-    /// Creates the subresource, such as an eviction, a binding or a token.
+    /// Sends a create request for the subresource, such as an eviction, a binding or a token.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Api;
 
-/// The properties of a requested token. By default, the token is for the API server and has the server's default
+/// The properties of a token to request. By default, the token is for the API server and has the server's default
 /// lifetime.
 ///
 /// # Examples

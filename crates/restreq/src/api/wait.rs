@@ -21,7 +21,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns any error of a list, or a permanent error of a watch: see [`RetryWatch`](crate::RetryWatch).
+    /// Returns an error if a list fails, or if a watch fails permanently: see [`RetryWatch`](crate::RetryWatch).
     ///
     /// # Cancel safety
     ///
@@ -84,20 +84,20 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until one of the given conditions of an object is `True`. Returns the condition and the object. Examples
-    /// are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod, and `Complete`
-    /// or `Failed` of a job.
+    /// Waits until one of the given conditions of an object has the status `True`. Returns the condition and the
+    /// object. Examples are `Established` of a CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod,
+    /// and `Complete` or `Failed` of a job.
     ///
-    /// The method reads `status.conditions` even if `T` does not have that field. A condition of an older generation of the
-    /// object does not count. If the object does not exist yet, the method waits until it exists.
+    /// The method reads `status.conditions` even if `T` does not have that field. A condition that belongs to an older
+    /// generation of the object is ignored. If the object does not exist yet, the method waits until it exists.
     ///
     /// # Errors
     ///
-    /// The same as for [`wait_for`](Self::wait_for).
+    /// Returns the same errors as [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the list or watch. No task remains.
+    /// Dropping the future stops the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -133,7 +133,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`wait_for`](Self::wait_for).
+    /// Returns the same errors as [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///

@@ -217,7 +217,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`Watcher::next`].
+    /// Returns the same errors as [`Watcher::next`].
     ///
     /// # Cancel safety
     ///

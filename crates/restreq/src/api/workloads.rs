@@ -1,4 +1,4 @@
-//! Scaling and restarting workloads, and cordoning nodes.
+//! Methods that scale and restart workloads, and that cordon nodes.
 
 use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
 use serde::de::DeserializeOwned;
@@ -114,7 +114,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// The same as for [`cordon`](Self::cordon).
+    /// Returns the same errors as [`cordon`](Self::cordon).
     pub async fn uncordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

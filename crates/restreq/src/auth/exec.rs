@@ -31,7 +31,8 @@ pub(crate) struct ExecPlugin {
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The time limits for running a plugin without and with a prompt. A user may need minutes to log in with a browser.
+/// The time limits for running a plugin without and with a prompt. The second limit is longer, because a user may need
+/// minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The time limit for reading the output after the plugin has exited. A child process of the plugin may keep the output

@@ -95,7 +95,7 @@ impl FrameSplitter {
     ///
     /// # Errors
     ///
-    /// The same as for [`next_frame`](Self::next_frame).
+    /// Returns the same errors as [`next_frame`](Self::next_frame).
     pub(crate) fn next_marked(&mut self) -> Option<Result<(Bytes, Option<Mark>), FrameTooLarge>> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             if self.frame.is_empty() {
